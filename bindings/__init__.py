@@ -1,0 +1,15 @@
+"""Cloudflare's Python API for Workflows, over the emulator's engine."""
+
+from bindings.entrypoint import WorkflowEntrypoint
+from bindings.instance import WorkflowInstance
+from bindings.step import WorkflowStep
+from bindings.workflow import Workflow
+from emulator.errors import NonRetryableError
+
+__all__ = [
+    "NonRetryableError",
+    "Workflow",
+    "WorkflowEntrypoint",
+    "WorkflowInstance",
+    "WorkflowStep",
+]

@@ -1,0 +1,48 @@
+"""The dictionaries that user code is given: the event, the step context, an event that was waited for."""
+
+from __future__ import annotations
+
+from bindings.convert import js_dict, local_datetime
+from emulator.domain.config import DYNAMIC_DELAY, StepConfig
+from emulator.domain.values import JsDict
+from emulator.engine.programs import RunEvent
+from emulator.engine.steps import AttemptContext, WaitedEvent
+
+
+def run_event(event: RunEvent) -> JsDict:
+    """What `run()` gets: `payload`, `timestamp`, `instanceId`, `workflowName`, and `schedule` of a cron instance."""
+    made = js_dict(
+        payload=event.payload,
+        timestamp=local_datetime(event.timestamp_ms),
+        instanceId=event.instance_id,
+        workflowName=event.workflow_name,
+    )
+    if event.schedule is not None:
+        made["schedule"] = js_dict(
+            cron=event.schedule.cron, scheduledTime=event.schedule.scheduled_ms
+        )
+    return made
+
+
+def waited_event(event: WaitedEvent) -> JsDict:
+    """What `wait_for_event` gives: `payload` (only if there is one), `type`, `timestamp` of its arrival."""
+    made = js_dict(payload=event.payload) if event.has_payload else js_dict()
+    made.update(type=event.event_type, timestamp=local_datetime(event.received_ms))
+    return made
+
+
+def step_context(context: AttemptContext) -> JsDict:
+    """What a callback gets as `ctx`: `step` (name, count), `attempt`, `config`. A copy: changing it changes nothing."""
+    step = js_dict(name=context.step.name, count=context.step.count)
+    return js_dict(step=step, attempt=context.attempt, config=_config(context.config))
+
+
+def _config(config: StepConfig) -> JsDict:
+    """The resolved config, values as the user wrote them; a computed delay is left out (Cloudflare: step context)."""
+    retries = js_dict(limit=config.retries.limit, backoff=config.retries.backoff)
+    if config.retries.delay != DYNAMIC_DELAY:
+        retries["delay"] = config.retries.delay
+    made = js_dict(retries=retries, timeout=config.timeout)
+    if config.sensitive is not None:
+        made["sensitive"] = config.sensitive
+    return made

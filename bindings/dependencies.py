@@ -1,0 +1,108 @@
+"""Steps as parameters of steps: resolved before the step that needs them, each at most once at a time.
+
+A result is remembered per declared step, so that the shared step of a diamond runs once. A failure is not remembered: the
+next step that depends on it asks again, which is the next use of its name. Calling a step directly always runs it
+(Cloudflare: Python Workflows, DAG; specification 15.3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import FunctionType
+from typing import Any
+
+CONTEXT = "ctx"
+"""The parameter that gets the step context."""
+
+
+class Declared:
+    """A step that has been declared: how it is run, and what it gave."""
+
+    def __init__(self, run: Callable[[], Awaitable[Any]]) -> None:
+        self._run = run
+        self._running: asyncio.Future[Any] | None = None
+
+    async def call(self) -> Any:
+        """Run it, and remember the result."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._running = future
+        try:
+            result = await self._run()
+        except BaseException as error:
+            if self._running is future:
+                self._running = None
+            if isinstance(error, asyncio.CancelledError):
+                future.cancel()
+            else:
+                future.set_exception(error)
+                future.exception()  # seen: whoever called gets it raised
+            raise
+        future.set_result(result)
+        return result
+
+    async def result(self) -> Any:
+        """What it gave; it is run if it has not been, and waited for if it is under way."""
+        if self._running is None:
+            return await self.call()
+        return await asyncio.shield(self._running)
+
+
+async def resolve(needed: Mapping[str, Declared], *, concurrent: bool) -> dict[str, Any]:
+    """The results of the steps that a step depends on, by parameter: one after the other, or at once."""
+    if concurrent:
+        results = await asyncio.gather(*(declared.result() for declared in needed.values()))
+        return dict(zip(needed, results, strict=True))
+    return {parameter: await declared.result() for parameter, declared in needed.items()}
+
+
+def parameters(function: Callable[..., Any]) -> list[str]:
+    """The names of a step function's parameters."""
+    if isinstance(function, FunctionType):
+        # What `inspect.signature` would say, at a fiftieth of its price: this is done for every step.
+        code = function.__code__
+        return list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    return list(inspect.signature(function).parameters)
+
+
+def by_position(
+    names: Sequence[str], depends: Sequence[Any] | None, declared: Mapping[Any, Declared]
+) -> dict[str, Declared]:
+    """Match parameters with `depends`, one by one.
+
+    Raises:
+        TypeError: they do not match, or something in `depends` is no step.
+    """
+    if depends is None:
+        raise TypeError(
+            f"Step has {len(names)} non-ctx parameter(s) but no 'depends' list provided"
+        )
+    if len(names) != len(depends):
+        raise TypeError(
+            f"Step declares {len(names)} non-ctx parameter(s) but 'depends' has {len(depends)} item(s)"
+        )
+    matched: dict[str, Declared] = {}
+    for name, function in zip(names, depends, strict=True):
+        if function not in declared:
+            raise TypeError(
+                f"'depends' entry for parameter '{name}' is not a function decorated with step.do"
+            )
+        matched[name] = declared[function]
+    return matched
+
+
+def by_name(
+    names: Sequence[str], closures: Mapping[str, Any], declared: Mapping[Any, Declared]
+) -> dict[str, Declared]:
+    """Match parameters with the steps of the same *step* name.
+
+    Raises:
+        TypeError: no step has the name of a parameter.
+    """
+    matched: dict[str, Declared] = {}
+    for name in names:
+        if name not in closures:
+            raise TypeError(f"Received unexpected parameter {name}")
+        matched[name] = declared[closures[name]]
+    return matched

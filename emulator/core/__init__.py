@@ -1,0 +1,1 @@
+"""The rules of an instance's life: `decide` and `evolve`, and nothing that touches the world."""

@@ -1,0 +1,157 @@
+"""The rules of `step.do`: attempts, retries, results.
+
+Theory of operation
+===================
+A step is asked for by every incarnation; what is done depends on what the journal knows of it. Unknown: it starts, with
+its first attempt. Ended: the stored outcome is the answer. Between retries: its timer is armed; an attempt is only ever
+invoked for code that asks for it. An attempt's start is committed before its callback is called, so a callback that
+kills the process uses up an attempt: at recovery it has failed with `WorkflowInternalError`, and the next may start.
+
+`retries.limit` counts the retries after the first attempt. A failed attempt without a further one ends the step, and
+the failure is stored: replay raises it again. While a pause is pending no attempt starts (Cloudflare: pausing).
+"""
+
+from __future__ import annotations
+
+from emulator.core.decision import Decision
+from emulator.core.effects import InvokeAttempt
+from emulator.core.inputs import AttemptRaised, AttemptReturned, DoRequested
+from emulator.core.state import StepState
+from emulator.domain.config import has_attempt_left, retry_delay_ms
+from emulator.domain.entries import (
+    AttemptFailed,
+    AttemptStarted,
+    AttemptSucceeded,
+    StepFailed,
+    StepStarted,
+    StepSucceeded,
+    WorkflowPaused,
+)
+from emulator.domain.failure import Failure
+from emulator.domain.status import InstanceStatus
+from emulator.domain.steps import StepKey
+
+INTERRUPTED = Failure("WorkflowInternalError", "Attempt failed due to internal workflows error")
+"""The error of an attempt whose process died (Cloudflare's name and text)."""
+
+
+def do_requested(decision: Decision, request: DoRequested) -> None:
+    """`run()` asks for a step that has not ended."""
+    step = decision.state.open.get(request.step)
+    if step is None:
+        decision.record(request.step, StepStarted(request.config, request.rollback))
+        start_attempt(decision, decision.state.open[request.step])
+        return
+    if step.in_flight:
+        # An incarnation asks for a step once, so another one has left this attempt behind.
+        fail_interrupted_attempt(decision, step)
+    if step.finished_seq:
+        decision.answer(step)
+    elif step.due_ms is not None and step.due_ms > decision.now_ms:
+        decision.arm_again(step)
+    else:
+        start_attempt(decision, step)
+
+
+def start_attempt(decision: Decision, step: StepState) -> None:
+    """Begin the next attempt."""
+    assert step.config is not None
+    attempt = step.attempt + 1
+    if step.due_ms is not None:
+        decision.disarm(step.key)
+    decision.record(step.key, AttemptStarted(attempt))
+    decision.state.life.in_flight.add(step.key)
+    decision.effects.append(InvokeAttempt(step.key, attempt, step.config))
+
+
+def attempt_returned(decision: Decision, result: AttemptReturned) -> None:
+    """A callback returned: the step has its result."""
+    if not _is_current(decision, result.step, result.attempt):
+        return
+    decision.record(result.step, AttemptSucceeded(result.attempt))
+    decision.record(result.step, StepSucceeded(result.result))
+    _after_attempt(decision, decision.state.steps[result.step])
+
+
+def attempt_raised(decision: Decision, result: AttemptRaised) -> None:
+    """A callback failed: another attempt, or the end of the step."""
+    if not _is_current(decision, result.step, result.attempt):
+        return
+    step = decision.state.open[result.step]
+    assert step.config is not None
+    delay_ms = None
+    if (
+        result.retryable
+        and result.delay_error is None
+        and has_attempt_left(step.config, result.attempt)
+    ):
+        delay_ms = retry_delay_ms(step.config, result.attempt, result.base_delay_ms)
+    fail_attempt(decision, step, result.error, delay_ms, result.delay_error)
+    _after_attempt(decision, step)
+
+
+def fail_attempt(
+    decision: Decision,
+    step: StepState,
+    error: Failure,
+    delay_ms: int | None,
+    step_error: Failure | None = None,
+) -> None:
+    """Record that an attempt failed; without a delay the step has failed, with `step_error` if that is another error."""
+    decision.record(step.key, AttemptFailed(step.attempt, error, delay_ms))
+    if delay_ms is None:
+        decision.record(step.key, StepFailed(step_error))
+    else:
+        assert step.due_ms is not None
+        decision.arm(step.key, step.due_ms)
+
+
+def fail_interrupted_attempts(decision: Decision) -> None:
+    """Record the failure of the attempts that nobody calls any more."""
+    for step in list(decision.state.open.values()):
+        if step.in_flight:
+            fail_interrupted_attempt(decision, step)
+
+
+def fail_interrupted_attempt(decision: Decision, step: StepState) -> None:
+    """Record the failure of an attempt that nobody calls any more; if another may follow, it is due at once."""
+    assert step.config is not None
+    has_another = has_attempt_left(step.config, step.attempt)
+    fail_attempt(decision, step, INTERRUPTED, 0 if has_another else None)
+
+
+def retry_due(decision: Decision, step: StepState) -> None:
+    """A retry's delay is over. The attempt starts once the code asks for the step."""
+    life = decision.state.life
+    if step.key in life.requested:
+        start_attempt(decision, step)
+        return
+    decision.disarm(step.key)
+    if not life.running:
+        decision.go_on()
+
+
+def _is_current(decision: Decision, key: StepKey, attempt: int) -> bool:
+    return key in decision.state.life.in_flight and decision.state.open[key].attempt == attempt
+
+
+def _after_attempt(decision: Decision, step: StepState) -> None:
+    state = decision.state
+    state.life.in_flight.discard(step.key)
+    if state.status is InstanceStatus.WAITING_FOR_PAUSE and not state.life.in_flight:
+        pause_now(decision)
+    elif step.finished_seq:
+        decision.answer(step)
+    elif (
+        step.due_ms is not None
+        and step.due_ms <= decision.now_ms
+        and state.status is InstanceStatus.RUNNING
+    ):
+        retry_due(decision, step)
+
+
+def pause_now(decision: Decision) -> None:
+    """Nothing is in flight any more: the pause takes hold, and deadlines stand still."""
+    decision.record(None, WorkflowPaused())
+    decision.clear_timers()
+    decision.stop_run()

@@ -1,0 +1,309 @@
+"""The fold: `evolve` applies one entry to the state that its actor owns, in place.
+
+Replaying a journal is nothing but this, in order: `state = fold(creation, entries)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from emulator.core.effects import Outcome, ReceivedEvent
+from emulator.core.state import InstanceState, RollbackState, StepState
+from emulator.domain import entries as facts
+from emulator.domain.entries import Entry
+from emulator.domain.instance import Creation
+from emulator.domain.status import InstanceStatus
+from emulator.domain.steps import StepKey
+
+
+def fold(creation: Creation, entries: Iterable[tuple[int, Entry]]) -> InstanceState:
+    """The state that a journal adds up to."""
+    state = InstanceState(creation, modified_ms=creation.created_ms)
+    for seq, entry in entries:
+        evolve(state, seq, entry)
+    return state
+
+
+def evolve(state: InstanceState, seq: int, entry: Entry) -> None:
+    """Apply one entry, which is number `seq` of the journal."""
+    state.seq = seq
+    _RULES[type(entry.fact)](state, seq, entry)
+
+
+def cut(state: InstanceState, steps: frozenset[StepKey] | None) -> None:
+    """Forget what a restart removes (see `journal.port.Cut`): everything, or these steps and all but the other steps."""
+    fresh = InstanceState(state.creation, modified_ms=state.modified_ms)
+    if steps is not None:
+        fresh.seq = state.seq
+        fresh.started_ms = state.started_ms
+        fresh.steps = {key: step for key, step in state.steps.items() if key not in steps}
+        fresh.open = {key: step for key, step in state.open.items() if key not in steps}
+    for name in InstanceState.__slots__:
+        if name != "life":
+            setattr(state, name, getattr(fresh, name))
+
+
+def _set_status(state: InstanceState, status: InstanceStatus, at_ms: int) -> None:
+    state.status = status
+    state.modified_ms = at_ms
+
+
+def _finish(state: InstanceState, key: StepKey, seq: int, outcome: Outcome) -> None:
+    step = state.open.pop(key)
+    step.finished_seq = seq
+    step.outcome = outcome
+    step.due_ms = None
+    step.in_flight = False
+
+
+def _queued(state: InstanceState, seq: int, entry: Entry) -> None:
+    assert isinstance(entry.fact, facts.WorkflowQueued)
+    if entry.fact.shift_ms:
+        # A pause stops the clocks (Cloudflare: deadlines move by its length), but `sleep_until` names an instant.
+        for step in state.open.values():
+            if step.due_ms is not None and not step.until:
+                step.due_ms += entry.fact.shift_ms
+    state.paused_ms = None
+    _set_status(state, InstanceStatus.QUEUED, entry.at_ms)
+
+
+def _started(state: InstanceState, seq: int, entry: Entry) -> None:
+    state.started_ms = entry.at_ms
+
+
+def _running(state: InstanceState, seq: int, entry: Entry) -> None:
+    _set_status(state, InstanceStatus.RUNNING, entry.at_ms)
+
+
+def _waiting(state: InstanceState, seq: int, entry: Entry) -> None:
+    _set_status(state, InstanceStatus.WAITING, entry.at_ms)
+
+
+def _waiting_for_pause(state: InstanceState, seq: int, entry: Entry) -> None:
+    _set_status(state, InstanceStatus.WAITING_FOR_PAUSE, entry.at_ms)
+
+
+def _paused(state: InstanceState, seq: int, entry: Entry) -> None:
+    state.paused_ms = entry.at_ms
+    _set_status(state, InstanceStatus.PAUSED, entry.at_ms)
+
+
+def _end(state: InstanceState, status: InstanceStatus, at_ms: int) -> None:
+    _set_status(state, status, at_ms)
+    state.ended_ms = at_ms
+    state.mailbox.clear()
+
+
+def _succeeded(state: InstanceState, seq: int, entry: Entry) -> None:
+    assert isinstance(entry.fact, facts.WorkflowSucceeded)
+    state.output = entry.fact.result
+    _end(state, InstanceStatus.COMPLETE, entry.at_ms)
+
+
+def _failed(state: InstanceState, seq: int, entry: Entry) -> None:
+    assert isinstance(entry.fact, facts.WorkflowFailed)
+    state.error = entry.fact.error
+    _end(state, InstanceStatus.ERRORED, entry.at_ms)
+
+
+def _terminated(state: InstanceState, seq: int, entry: Entry) -> None:
+    _end(state, InstanceStatus.TERMINATED, entry.at_ms)
+
+
+def _step_started(state: InstanceState, seq: int, entry: Entry) -> None:
+    fact, key = entry.fact, entry.step
+    assert isinstance(fact, facts.StepStarted)
+    assert key is not None
+    state.steps[key] = state.open[key] = StepState(
+        key, seq, config=fact.config, rollback=fact.rollback
+    )
+
+
+def _attempt_started(state: InstanceState, seq: int, entry: Entry) -> None:
+    fact, key = entry.fact, entry.step
+    assert isinstance(fact, facts.AttemptStarted)
+    assert key is not None
+    step = state.open[key]
+    step.attempt = fact.attempt
+    step.in_flight = True
+    step.due_ms = None
+
+
+def _attempt_succeeded(state: InstanceState, seq: int, entry: Entry) -> None:
+    assert entry.step is not None
+    state.open[entry.step].in_flight = False
+
+
+def _attempt_failed(state: InstanceState, seq: int, entry: Entry) -> None:
+    fact, key = entry.fact, entry.step
+    assert isinstance(fact, facts.AttemptFailed)
+    assert key is not None
+    step = state.open[key]
+    step.in_flight = False
+    step.error = fact.error
+    if fact.retry_delay_ms is not None:
+        step.due_ms = entry.at_ms + fact.retry_delay_ms
+
+
+def _step_succeeded(state: InstanceState, seq: int, entry: Entry) -> None:
+    fact, key = entry.fact, entry.step
+    assert isinstance(fact, facts.StepSucceeded)
+    assert key is not None
+    _finish(state, key, seq, fact.result)
+
+
+def _step_failed(state: InstanceState, seq: int, entry: Entry) -> None:
+    fact, key = entry.fact, entry.step
+    assert isinstance(fact, facts.StepFailed)
+    assert key is not None
+    _finish(state, key, seq, fact.error or state.open[key].error)
+
+
+def _sleep_started(state: InstanceState, seq: int, entry: Entry) -> None:
+    fact, key = entry.fact, entry.step
+    assert isinstance(fact, facts.SleepStarted)
+    assert key is not None
+    state.steps[key] = state.open[key] = StepState(key, seq, due_ms=fact.wake_ms, until=fact.until)
+
+
+def _sleep_completed(state: InstanceState, seq: int, entry: Entry) -> None:
+    assert entry.step is not None
+    _finish(state, entry.step, seq, None)
+
+
+def _wait_started(state: InstanceState, seq: int, entry: Entry) -> None:
+    fact, key = entry.fact, entry.step
+    assert isinstance(fact, facts.WaitStarted)
+    assert key is not None
+    state.steps[key] = state.open[key] = StepState(
+        key, seq, due_ms=fact.deadline_ms, timeout_ms=fact.timeout_ms, event_type=fact.event_type
+    )
+
+
+def _wait_completed(state: InstanceState, seq: int, entry: Entry) -> None:
+    fact, key = entry.fact, entry.step
+    assert isinstance(fact, facts.WaitCompleted)
+    assert key is not None
+    state.mailbox.pop(fact.event_seq, None)
+    event_type = state.open[key].event_type
+    _finish(
+        state, key, seq, ReceivedEvent(fact.event_seq, event_type, fact.received_ms, fact.payload)
+    )
+
+
+def _wait_timed_out(state: InstanceState, seq: int, entry: Entry) -> None:
+    fact, key = entry.fact, entry.step
+    assert isinstance(fact, facts.WaitTimedOut)
+    assert key is not None
+    _finish(state, key, seq, fact.error)
+
+
+def _wait_abandoned(state: InstanceState, seq: int, entry: Entry) -> None:
+    assert entry.step is not None
+    state.open[entry.step].abandoned = True
+
+
+def _event_received(state: InstanceState, seq: int, entry: Entry) -> None:
+    fact = entry.fact
+    assert isinstance(fact, facts.EventReceived)
+    state.mailbox[seq] = ReceivedEvent(seq, fact.event_type, entry.at_ms, fact.payload)
+
+
+def _rollback_started(state: InstanceState, seq: int, entry: Entry) -> None:
+    fact = entry.fact
+    assert isinstance(fact, facts.RollbackStarted)
+    # `steps` is in the order in which they started.
+    pending = [step.key for step in state.steps.values() if step.rollback is not None]
+    state.rollback = RollbackState(fact.error, fact.total_steps, fact.terminating, pending=pending)
+    _set_status(state, InstanceStatus.ROLLING_BACK, entry.at_ms)
+
+
+def _rollback_of(state: InstanceState) -> RollbackState:
+    assert state.rollback is not None, "a rollback entry without a rollback"
+    return state.rollback
+
+
+def _rollback_step_started(state: InstanceState, seq: int, entry: Entry) -> None:
+    rollback = _rollback_of(state)
+    rollback.current = entry.step
+    rollback.attempt = 0
+
+
+def _rollback_attempt_started(state: InstanceState, seq: int, entry: Entry) -> None:
+    assert isinstance(entry.fact, facts.RollbackAttemptStarted)
+    rollback = _rollback_of(state)
+    rollback.attempt = entry.fact.attempt
+    rollback.in_flight = True
+    rollback.due_ms = None
+
+
+def _rollback_attempt_succeeded(state: InstanceState, seq: int, entry: Entry) -> None:
+    _rollback_of(state).in_flight = False
+
+
+def _rollback_attempt_failed(state: InstanceState, seq: int, entry: Entry) -> None:
+    fact = entry.fact
+    assert isinstance(fact, facts.RollbackAttemptFailed)
+    rollback = _rollback_of(state)
+    rollback.in_flight = False
+    rollback.failure = fact.error
+    if fact.retry_delay_ms is not None:
+        rollback.due_ms = entry.at_ms + fact.retry_delay_ms
+
+
+def _rollback_step_succeeded(state: InstanceState, seq: int, entry: Entry) -> None:
+    assert entry.step is not None
+    rollback = _rollback_of(state)
+    assert rollback.pending.pop() == entry.step
+    rollback.current = None
+    rollback.failure = None
+
+
+def _rollback_step_failed(state: InstanceState, seq: int, entry: Entry) -> None:
+    assert isinstance(entry.fact, facts.RollbackStepFailed)
+    rollback = _rollback_of(state)
+    rollback.current = None
+    rollback.failure = entry.fact.error or rollback.failure
+
+
+def _rollback_completed(state: InstanceState, seq: int, entry: Entry) -> None:
+    _rollback_of(state).outcome = "complete"
+
+
+def _rollback_failed(state: InstanceState, seq: int, entry: Entry) -> None:
+    _rollback_of(state).outcome = "failed"
+
+
+_RULES: dict[type[facts.Fact], Callable[[InstanceState, int, Entry], None]] = {
+    facts.WorkflowQueued: _queued,
+    facts.WorkflowStarted: _started,
+    facts.WorkflowSucceeded: _succeeded,
+    facts.WorkflowFailed: _failed,
+    facts.WorkflowTerminated: _terminated,
+    facts.StepStarted: _step_started,
+    facts.StepSucceeded: _step_succeeded,
+    facts.StepFailed: _step_failed,
+    facts.SleepStarted: _sleep_started,
+    facts.SleepCompleted: _sleep_completed,
+    facts.AttemptStarted: _attempt_started,
+    facts.AttemptSucceeded: _attempt_succeeded,
+    facts.AttemptFailed: _attempt_failed,
+    facts.WaitStarted: _wait_started,
+    facts.WaitCompleted: _wait_completed,
+    facts.WaitTimedOut: _wait_timed_out,
+    facts.WaitAbandoned: _wait_abandoned,
+    facts.EventReceived: _event_received,
+    facts.RollbackStarted: _rollback_started,
+    facts.RollbackStepStarted: _rollback_step_started,
+    facts.RollbackAttemptStarted: _rollback_attempt_started,
+    facts.RollbackAttemptSucceeded: _rollback_attempt_succeeded,
+    facts.RollbackAttemptFailed: _rollback_attempt_failed,
+    facts.RollbackStepSucceeded: _rollback_step_succeeded,
+    facts.RollbackStepFailed: _rollback_step_failed,
+    facts.RollbackCompleted: _rollback_completed,
+    facts.RollbackFailed: _rollback_failed,
+    facts.WorkflowRunning: _running,
+    facts.WorkflowPaused: _paused,
+    facts.WorkflowWaitingForPause: _waiting_for_pause,
+    facts.WorkflowWaiting: _waiting,
+}

@@ -1,0 +1,280 @@
+"""The rules of an instance's life: create, run, park, pause, resume, terminate, restart, recover.
+
+Theory of operation
+===================
+What people may do in which status is one table, `OPERATIONS`. What is not in it for a status changes nothing, but for
+two refusals: a finished instance cannot be terminated, and takes no event (Cloudflare: Workers API, workflows; the
+statuses and the transitions are in specification 4).
+
+An instance runs only while it has a slot. It asks for one when it is created, resumed, restarted, recovered, or wakes;
+without a free one it is queued. Which instance comes next is not its own affair: see `core.admission`.
+
+Restarting removes history: everything, or the named step and every step that started after it. What is left is replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from emulator.core import attempts, rollbacks, waits
+from emulator.core.decision import Decision
+from emulator.core.effects import RequestSlot
+from emulator.core.inputs import (
+    PauseRequested,
+    RestartRequested,
+    ResumeRequested,
+    RunParked,
+    RunRaised,
+    RunReturned,
+    TerminateRequested,
+    UnloadRequested,
+)
+from emulator.domain.entries import (
+    WorkflowFailed,
+    WorkflowPaused,
+    WorkflowQueued,
+    WorkflowRunning,
+    WorkflowStarted,
+    WorkflowSucceeded,
+    WorkflowTerminated,
+    WorkflowWaiting,
+    WorkflowWaitingForPause,
+)
+from emulator.domain.status import InstanceStatus
+from emulator.domain.steps import StepKey, StepKind
+from emulator.errors import CannotTerminate, StepNotFound
+
+
+def create(decision: Decision) -> None:
+    """The instance begins, in the queue."""
+    decision.record(None, WorkflowQueued())
+    decision.effects.append(RequestSlot(waking=False))
+
+
+def slot_granted(decision: Decision) -> None:
+    """It may run: its code starts, or goes on where it was parked. Whoever has left the queue meanwhile needs no slot."""
+    state = decision.state
+    if state.status not in (
+        InstanceStatus.QUEUED,
+        InstanceStatus.RUNNING,
+        InstanceStatus.WAITING,
+    ):
+        return
+    if state.status is InstanceStatus.QUEUED and state.started_ms is None:
+        decision.record(None, WorkflowStarted())
+    if state.status in (InstanceStatus.QUEUED, InstanceStatus.WAITING):
+        decision.record(None, WorkflowRunning())
+    if not state.life.running:
+        decision.start_run()
+        return
+    for key in list(state.life.requested):
+        step = state.steps.get(key)
+        if step is not None and step.finished_seq:
+            decision.answer(step)
+
+
+def slot_refused(decision: Decision) -> None:
+    """It was awake, and has to wait for a slot."""
+    if decision.state.status in (InstanceStatus.WAITING, InstanceStatus.RUNNING):
+        decision.record(None, WorkflowQueued())
+        decision.stop_run()
+
+
+def recover(decision: Decision) -> None:
+    """The process has died and started again."""
+    state = decision.state
+    if state.life.incarnation:
+        return  # an earlier input has taken it up
+    match state.status:
+        case InstanceStatus.QUEUED | InstanceStatus.RUNNING:
+            attempts.fail_interrupted_attempts(decision)
+            decision.effects.append(RequestSlot(waking=state.started_ms is not None))
+        case InstanceStatus.WAITING_FOR_PAUSE:
+            attempts.fail_interrupted_attempts(decision)
+            attempts.pause_now(decision)
+        case InstanceStatus.ROLLING_BACK:
+            rollbacks.recover(decision)
+        case _:
+            pass
+
+
+def run_returned(decision: Decision, result: RunReturned) -> None:
+    """`run()` has returned: whatever it left behind goes with it."""
+    _end(decision, WorkflowSucceeded(result.result))
+
+
+def run_raised(decision: Decision, result: RunRaised) -> None:
+    """`run()` has raised: rollback if there is something to roll back, then the end."""
+    if rollbacks.has_eligible(decision.state):
+        rollbacks.begin(decision, result.error, terminating=False)
+    else:
+        _end(decision, WorkflowFailed(result.error))
+
+
+def run_parked(decision: Decision, _: RunParked) -> None:
+    """The code rests: it waits if every branch sleeps or waits; a retry's delay counts as running."""
+    state = decision.state
+    if state.life.registering:
+        rollbacks.settled(decision)
+        return
+    if state.status is not InstanceStatus.RUNNING or not is_parked(decision):
+        return
+    state.life.at_rest = True
+    if waits.take_buffered(decision):
+        return
+    if all(step.kind is not StepKind.DO for step in state.life.requested):
+        decision.record(None, WorkflowWaiting())
+
+
+def unload_requested(decision: Decision, _: UnloadRequested) -> None:
+    """Nobody needs the incarnation in memory: the next timer or event starts a new one."""
+    if decision.state.status in (InstanceStatus.RUNNING, InstanceStatus.WAITING) and is_parked(
+        decision
+    ):
+        decision.stop_run()
+
+
+def is_parked(decision: Decision) -> bool:
+    """Every branch of the code rests on a deadline or an event."""
+    state = decision.state
+    requested = state.life.requested
+    return (
+        bool(requested)
+        and not state.life.in_flight
+        and all(step in state.open for step in requested)
+    )
+
+
+def pause(decision: Decision, _: PauseRequested) -> None:
+    """Stop as soon as no callback is being called; at once if none is."""
+    state = decision.state
+    decision.record(None, WorkflowWaitingForPause())
+    if not state.life.in_flight:
+        attempts.pause_now(decision)
+
+
+def pause_queued(decision: Decision, _: PauseRequested) -> None:
+    """It has not begun: it will not until it is resumed."""
+    decision.clear_timers()
+    decision.record(None, WorkflowPaused())
+
+
+def resume(decision: Decision, _: ResumeRequested) -> None:
+    """Go on after a pause; deadlines move by its length."""
+    paused_ms = decision.state.paused_ms
+    assert paused_ms is not None
+    decision.record(None, WorkflowQueued(shift_ms=decision.now_ms - paused_ms))
+    _arm_all(decision)
+    decision.effects.append(RequestSlot(waking=True))
+
+
+def cancel_pause(decision: Decision, _: ResumeRequested) -> None:
+    """The pause had not taken hold: what stood still goes on."""
+    state = decision.state
+    decision.record(None, WorkflowRunning())
+    waits.take_buffered(decision)
+    for key in state.life.requested:
+        step = state.open.get(key)
+        if step is not None and step.due_ms is not None:
+            decision.arm_again(step)
+
+
+def terminate(decision: Decision, request: TerminateRequested) -> None:
+    """End it: compensated first if that was asked."""
+    state = decision.state
+    if request.rollback and rollbacks.has_eligible(state):
+        rollbacks.begin(decision, rollbacks.TERMINATED, terminating=True)
+    else:
+        _end(decision, WorkflowTerminated())
+
+
+def terminate_rolling_back(decision: Decision, request: TerminateRequested) -> None:
+    """It is being compensated already: that goes on if it was asked for, or stops here."""
+    if not request.rollback:
+        _end(decision, WorkflowTerminated())
+
+
+def refuse_termination(decision: Decision, _: TerminateRequested) -> None:
+    """It has ended."""
+    decision.refusal = CannotTerminate()
+
+
+def restart(decision: Decision, request: RestartRequested) -> None:
+    """Run it again, under the same id, with the same params and the same event timestamp."""
+    if request.from_step is None:
+        removed = None
+    else:
+        removed = _from(decision, request.from_step)
+        if removed is None:
+            text = f'(instance.cannot_restart) Step "{request.from_step.name}" not found in execution history'
+            decision.refusal = StepNotFound(text)
+            return
+    decision.cut(removed)
+    decision.stop_run()
+    attempts.fail_interrupted_attempts(decision)
+    decision.record(None, WorkflowQueued())
+    _arm_all(decision)
+    decision.effects.append(RequestSlot(waking=False))
+
+
+def delete(decision: Decision) -> None:
+    """Remove it, whatever it does; no handler runs."""
+    decision.deleted = True
+    decision.stop_run()
+
+
+def _from(decision: Decision, target: StepKey) -> frozenset[StepKey] | None:
+    """The named step and every step that started later; None if there is no such step."""
+    steps = decision.state.steps
+    if target not in steps:
+        return None
+    first = steps[target].start_seq
+    return frozenset(step.key for step in steps.values() if step.start_seq >= first)
+
+
+def _arm_all(decision: Decision) -> None:
+    for step in decision.state.open.values():
+        if step.due_ms is not None:
+            decision.arm(step.key, step.due_ms)
+
+
+def _end(decision: Decision, fact: WorkflowSucceeded | WorkflowFailed | WorkflowTerminated) -> None:
+    decision.clear_timers()
+    decision.record(None, fact)
+    decision.stop_run()
+
+
+Operation = PauseRequested | ResumeRequested | TerminateRequested | RestartRequested
+
+OPERATIONS: dict[type[Operation], dict[InstanceStatus, Callable[[Decision, Any], None]]] = {
+    PauseRequested: {
+        InstanceStatus.QUEUED: pause_queued,
+        InstanceStatus.RUNNING: pause,
+        InstanceStatus.WAITING: pause,
+    },
+    ResumeRequested: {
+        InstanceStatus.PAUSED: resume,
+        InstanceStatus.WAITING_FOR_PAUSE: cancel_pause,
+    },
+    TerminateRequested: {
+        InstanceStatus.QUEUED: terminate,
+        InstanceStatus.RUNNING: terminate,
+        InstanceStatus.WAITING: terminate,
+        InstanceStatus.WAITING_FOR_PAUSE: terminate,
+        InstanceStatus.PAUSED: terminate,
+        InstanceStatus.ROLLING_BACK: terminate_rolling_back,
+        InstanceStatus.COMPLETE: refuse_termination,
+        InstanceStatus.ERRORED: refuse_termination,
+        InstanceStatus.TERMINATED: refuse_termination,
+    },
+    RestartRequested: dict.fromkeys(InstanceStatus, restart),
+}
+"""What each operation does in each status. A status that is not listed: nothing happens, and that is no error."""
+
+
+def operate(decision: Decision, operation: Operation) -> None:
+    """Look the operation up."""
+    rule = OPERATIONS[type(operation)].get(decision.state.status)
+    if rule is not None:
+        rule(decision, operation)

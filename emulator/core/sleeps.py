@@ -1,0 +1,48 @@
+"""The rules of `step.sleep` and `step.sleep_until`.
+
+A sleep's end is an instant, fixed when it starts. Neither the duration nor the instant is part of its identity, so a
+replay that computes another one gets the first (Cloudflare's local engine keys sleeps by duration, and throws on a
+finished `sleepUntil`). A pause moves the end of a sleep, not of a `sleep_until`.
+"""
+
+from __future__ import annotations
+
+from emulator.core.decision import Decision
+from emulator.core.inputs import SleepRequested
+from emulator.core.state import StepState
+from emulator.domain.entries import SleepCompleted, SleepStarted
+from emulator.errors import PastWakeTime
+
+
+def sleep_requested(decision: Decision, request: SleepRequested) -> None:
+    """`run()` asks for a sleep that is not over."""
+    step = decision.state.open.get(request.step)
+    if step is None:
+        if request.until_ms is not None and request.until_ms < decision.now_ms:
+            decision.reject(request.step, PastWakeTime())
+            return
+        step = _start(decision, request)
+    elif step.due_ms is not None and step.due_ms > decision.now_ms:
+        decision.arm_again(step)
+    assert step.due_ms is not None
+    if step.due_ms <= decision.now_ms:
+        sleep_over(decision, step)
+
+
+def _start(decision: Decision, request: SleepRequested) -> StepState:
+    if request.until_ms is not None:
+        fact = SleepStarted(request.until_ms - decision.now_ms, request.until_ms, until=True)
+    else:
+        assert request.duration_ms is not None
+        fact = SleepStarted(request.duration_ms, decision.now_ms + max(request.duration_ms, 0))
+    decision.record(request.step, fact)
+    if fact.wake_ms > decision.now_ms:
+        decision.arm(request.step, fact.wake_ms)
+    return decision.state.open[request.step]
+
+
+def sleep_over(decision: Decision, step: StepState) -> None:
+    """The instant has come."""
+    decision.disarm(step.key)
+    decision.record(step.key, SleepCompleted())
+    decision.go_on(step)

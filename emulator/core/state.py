@@ -1,0 +1,107 @@
+"""The state of an instance: the fold of its journal, and beside it the life that no journal holds.
+
+`InstanceState` is changed by `evolve` alone, in place: a step costs the same, however many came before it. Only
+`life` belongs to the rules of `decide`: it says what the current incarnation has asked for, and dies with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from emulator.core.effects import Outcome, ReceivedEvent
+from emulator.core.inputs import StepRequest
+from emulator.domain.config import StepConfig
+from emulator.domain.failure import Failure
+from emulator.domain.instance import Creation
+from emulator.domain.status import TERMINAL, InstanceStatus
+from emulator.domain.steps import StepKey
+
+
+@dataclass(slots=True)
+class StepState:
+    """One step. `finished_seq` is the number of the entry that ended it (0: open), `start_seq` of the one that began it.
+
+    `due_ms` is the deadline that is open: a sleep's end, a wait's timeout, a retry. A `do` has `config`, `attempt` (the
+    last one started) and `in_flight`; a wait has `event_type`; `until` marks a `sleep_until`.
+    """
+
+    key: StepKey
+    start_seq: int
+    finished_seq: int = 0
+    outcome: Outcome = None
+    due_ms: int | None = None
+    config: StepConfig | None = None
+    attempt: int = 0
+    in_flight: bool = False
+    error: Failure | None = None
+    rollback: StepConfig | None = None
+    timeout_ms: int = 0
+    event_type: str = ""
+    abandoned: bool = False
+    until: bool = False
+
+
+@dataclass(slots=True)
+class RollbackState:
+    """A rollback, under way or over. `current` is the step being compensated, `due_ms` its retry if one is due.
+
+    `pending` are the steps not compensated yet, the next one last. `error` began it; `failure` is the handler's that stopped it; `outcome` is None while it goes on.
+    """
+
+    error: Failure
+    total_steps: int
+    terminating: bool
+    outcome: Literal["complete", "failed"] | None = None
+    failure: Failure | None = None
+    pending: list[StepKey] = field(default_factory=list[StepKey])
+    current: StepKey | None = None
+    attempt: int = 0
+    in_flight: bool = False
+    due_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Life:
+    """What the current incarnation has asked for. `running`: a `run()` is up.
+
+    `requested`: asked and not answered. `in_flight`: callbacks being called. `held`: asked while nothing new may start.
+    `at_rest`: it has come to rest since it was last told or asked something.
+    `registering`: it runs only to find rollback handlers; `handlers` are the steps whose handler it holds.
+    """
+
+    incarnation: int = 0
+    running: bool = False
+    at_rest: bool = False
+    registering: bool = False
+    requested: dict[StepKey, None] = field(default_factory=dict[StepKey, None])
+    in_flight: set[StepKey] = field(default_factory=set[StepKey])
+    held: list[StepRequest] = field(default_factory=list[StepRequest])
+    handlers: set[StepKey] = field(default_factory=set[StepKey])
+
+
+@dataclass(slots=True)
+class InstanceState:
+    """An instance. `seq` is the number of its last entry; `open` are the steps that have not ended, by age."""
+
+    creation: Creation
+    status: InstanceStatus = InstanceStatus.QUEUED
+    seq: int = 0
+    steps: dict[StepKey, StepState] = field(default_factory=dict[StepKey, StepState])
+    open: dict[StepKey, StepState] = field(default_factory=dict[StepKey, StepState])
+    mailbox: dict[int, ReceivedEvent] = field(default_factory=dict[int, ReceivedEvent])
+    modified_ms: int = 0
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    paused_ms: int | None = None
+    output: msgspec.Raw | None = None
+    error: Failure | None = None
+    rollback: RollbackState | None = None
+    life: Life = field(default_factory=Life, compare=False)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Nothing but a restart or a delete can happen to it any more."""
+        return self.status in TERMINAL

@@ -1,0 +1,122 @@
+"""The rules of `step.wait_for_event`: the mailbox and who takes from it.
+
+Theory of operation
+===================
+An instance has one mailbox. An event stays in it until a wait of its type takes it: the oldest event, and the oldest
+wait that the code is really waiting on. Each event is taken once, in one commit with the entry of the wait that took it.
+
+Only code that waits *now* can take an event, so an event for a sleeping instance wakes it and is taken when the replay
+reaches the wait. In a replay the waits are asked for again one by one, and some are cancelled again: until the code has
+come to rest, one may not snatch an event from an older wait that has not been asked for again yet, and one that was
+cancelled before takes nothing. (Cloudflare: events and parameters, buffered events; scenarios
+`events/two waiters of one type`, `events/two events before two waits`.)
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+from emulator.core.decision import Decision
+from emulator.core.inputs import EventSent, StepAbandoned, WaitRequested
+from emulator.core.state import InstanceState, StepState
+from emulator.domain.entries import (
+    EventReceived,
+    WaitAbandoned,
+    WaitCompleted,
+    WaitStarted,
+    WaitTimedOut,
+)
+from emulator.domain.failure import Failure
+from emulator.domain.status import InstanceStatus
+from emulator.domain.steps import StepKind
+from emulator.errors import InstanceFinished
+
+
+def wait_requested(decision: Decision, request: WaitRequested) -> None:
+    """`run()` asks for an event, with a wait that is still open."""
+    wait = decision.state.open.get(request.step)
+    if wait is not None:
+        _take_oldest(decision, wait.event_type)
+        if not wait.finished_seq:
+            decision.arm_again(wait)
+        return
+    deadline_ms = decision.now_ms + max(request.timeout_ms, 0)
+    decision.record(request.step, WaitStarted(request.event_type, request.timeout_ms, deadline_ms))
+    _take_oldest(decision, request.event_type)
+    if request.step in decision.state.open:
+        decision.arm(request.step, deadline_ms)
+
+
+def event_sent(decision: Decision, event: EventSent) -> None:
+    """Somebody sends an event: a live wait takes it, or it stays and wakes the instance."""
+    state = decision.state
+    if state.is_terminal:
+        decision.refusal = InstanceFinished()
+        return
+    decision.record(None, EventReceived(event.event_type, event.payload))
+    if state.status not in (InstanceStatus.RUNNING, InstanceStatus.WAITING):
+        return
+    if not state.life.running:
+        decision.go_on()
+    else:
+        _take_oldest(decision, event.event_type)
+
+
+def wait_over(decision: Decision, wait: StepState) -> None:
+    """No event came in time."""
+    decision.disarm(wait.key)
+    error = Failure("WorkflowTimeoutError", f"Execution timed out after {wait.timeout_ms}ms")
+    decision.record(wait.key, WaitTimedOut(error))
+    decision.go_on(wait)
+
+
+def abandoned(decision: Decision, request: StepAbandoned) -> None:
+    """User code cancelled a step that it had asked for."""
+    life = decision.state.life
+    life.requested.pop(request.step, None)
+    step = decision.state.open.get(request.step)
+    if (
+        step is not None
+        and step.key.kind is StepKind.WAIT
+        and not step.abandoned
+        and not life.registering
+    ):
+        decision.record(step.key, WaitAbandoned())
+
+
+def take_buffered(decision: Decision) -> bool:
+    """Let the waits that may do so take what is in the mailbox. Says whether one did."""
+    took = False
+    for event_type in {event.event_type: None for event in decision.state.mailbox.values()}:
+        took |= _take_oldest(decision, event_type)
+    return took
+
+
+def _take_oldest(decision: Decision, event_type: str) -> bool:
+    """Give the oldest events of a type to the oldest waits. Says whether one was taken."""
+    state = decision.state
+    if not state.mailbox:
+        return False
+    events = (event for event in state.mailbox.values() if event.event_type == event_type)
+    taken = list(zip(_takers(state, event_type), events, strict=False))
+    for wait, event in taken:
+        decision.disarm(wait.key)
+        decision.taken.append(event.seq)
+        decision.record(wait.key, WaitCompleted(event.seq, event.at_ms, event.payload))
+        decision.go_on(wait)
+    return bool(taken)
+
+
+def _takers(state: InstanceState, event_type: str) -> list[StepState]:
+    """The waits of the type that may take an event now, oldest first. At rest, any that the code is waiting on may."""
+    asked = state.life.requested
+    waits = [
+        step
+        for step in state.open.values()
+        if step.key.kind is StepKind.WAIT and step.event_type == event_type
+    ]
+    if state.life.at_rest:
+        return sorted(
+            (wait for wait in waits if wait.key in asked), key=lambda wait: wait.abandoned
+        )
+    return list(takewhile(lambda wait: wait.key in asked, (w for w in waits if not w.abandoned)))

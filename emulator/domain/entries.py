@@ -1,0 +1,282 @@
+"""The journal's entries: what has happened to an instance, once and for all.
+
+Theory of operation
+===================
+A journal is a list of entries. An entry says when something happened, to which step (if to one), and what: its
+*fact*. Replaying a journal is `core.evolve` over its entries, in order, and nothing else.
+
+Facts carry the numbers of Cloudflare's `InstanceEvent` (specification 12.1), so that a log that people know can be
+read here too. Numbers from 100 up are our own and are never shown by Cloudflare's APIs. A fact holds only what the
+state cannot know without it: deadlines as wall-clock milliseconds, values as stored JSON.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import msgspec
+
+from emulator.domain.config import StepConfig
+from emulator.domain.failure import Failure
+from emulator.domain.steps import StepKey, StepKind
+
+
+class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an entry says. `event` is its number in the journal."""
+
+    event: ClassVar[int]
+
+
+class WorkflowQueued(Fact, frozen=True):
+    """Created, restarted, resumed, or awake with no slot free.
+
+    `shift_ms` is the length of the pause that it ends: it moves the open deadlines, even when a restart has since removed
+    the entries of the pause.
+    """
+
+    event = 0
+    shift_ms: int = 0
+
+
+class WorkflowStarted(Fact, frozen=True):
+    """Admitted for the first time in this life."""
+
+    event = 1
+
+
+class WorkflowSucceeded(Fact, frozen=True):
+    """`run()` returned."""
+
+    event = 2
+    result: msgspec.Raw
+
+
+class WorkflowFailed(Fact, frozen=True):
+    """`run()` raised, or the instance cannot go on."""
+
+    event = 3
+    error: Failure
+
+
+class WorkflowTerminated(Fact, frozen=True):
+    """Somebody ended it."""
+
+    event = 4
+
+
+class StepStarted(Fact, frozen=True):
+    """A `do` step was asked for the first time. Its configs hold for every later incarnation.
+
+    `rollback` is how its rollback handler is tried; None if it has no handler.
+    """
+
+    event = 5
+    config: StepConfig
+    rollback: StepConfig | None = None
+
+
+class StepSucceeded(Fact, frozen=True):
+    """A `do` step has its result."""
+
+    event = 6
+    result: msgspec.Raw
+
+
+class StepFailed(Fact, frozen=True):
+    """A `do` step has failed for good, with the last attempt's error unless `error` says another."""
+
+    event = 7
+    error: Failure | None = None
+
+
+class SleepStarted(Fact, frozen=True):
+    """A sleep has its deadline. `until` marks `sleep_until`, whose deadline no pause shifts."""
+
+    event = 8
+    duration_ms: int
+    wake_ms: int
+    until: bool = False
+
+
+class SleepCompleted(Fact, frozen=True):
+    """A sleep is over."""
+
+    event = 9
+
+
+class AttemptStarted(Fact, frozen=True):
+    """A callback is about to be called."""
+
+    event = 10
+    attempt: int
+
+
+class AttemptSucceeded(Fact, frozen=True):
+    """The callback returned."""
+
+    event = 11
+    attempt: int
+
+
+class AttemptFailed(Fact, frozen=True):
+    """The callback raised or timed out. Without a delay there is no further attempt."""
+
+    event = 12
+    attempt: int
+    error: Failure
+    retry_delay_ms: int | None = None
+
+
+class WaitStarted(Fact, frozen=True):
+    """A `wait_for_event` has its deadline."""
+
+    event = 14
+    event_type: str
+    timeout_ms: int
+    deadline_ms: int
+
+
+class WaitCompleted(Fact, frozen=True):
+    """The wait took the event that was number `event_seq`; it is in the mailbox no longer."""
+
+    event = 15
+    event_seq: int
+    received_ms: int
+    payload: msgspec.Raw | None = None
+
+
+class WaitTimedOut(Fact, frozen=True):
+    """No event came in time."""
+
+    event = 16
+    error: Failure
+
+
+class RollbackStarted(Fact, frozen=True):
+    """Compensation begins. `terminating` says that somebody asked to terminate; else `run()` had raised `error`."""
+
+    event = 17
+    error: Failure
+    total_steps: int
+    terminating: bool = False
+
+
+class RollbackStepStarted(Fact, frozen=True):
+    """The step's rollback handler is next."""
+
+    event = 18
+
+
+class RollbackAttemptStarted(Fact, frozen=True):
+    """A rollback handler is about to be called."""
+
+    event = 19
+    attempt: int
+
+
+class RollbackAttemptSucceeded(Fact, frozen=True):
+    """The handler returned."""
+
+    event = 20
+    attempt: int
+
+
+class RollbackAttemptFailed(Fact, frozen=True):
+    """The handler raised or timed out."""
+
+    event = 21
+    attempt: int
+    error: Failure
+    retry_delay_ms: int | None = None
+
+
+class RollbackStepSucceeded(Fact, frozen=True):
+    """The step is compensated."""
+
+    event = 22
+
+
+class RollbackStepFailed(Fact, frozen=True):
+    """The handler has failed for good: the rollback stops here."""
+
+    event = 23
+    error: Failure | None = None
+
+
+class RollbackCompleted(Fact, frozen=True):
+    """Every eligible step is compensated."""
+
+    event = 24
+    total_steps: int
+    completed_steps: int
+
+
+class RollbackFailed(Fact, frozen=True):
+    """A handler failed; the steps before it are not compensated."""
+
+    event = 25
+    total_steps: int
+    completed_steps: int
+
+
+class WorkflowRunning(Fact, frozen=True):
+    """It runs, or runs again."""
+
+    event = 26
+
+
+class WorkflowPaused(Fact, frozen=True):
+    """Nothing runs any more, as was asked."""
+
+    event = 27
+
+
+class WorkflowWaitingForPause(Fact, frozen=True):
+    """Somebody asked for a pause; attempts may still be under way."""
+
+    event = 28
+
+
+class WorkflowWaiting(Fact, frozen=True):
+    """Every branch of `run()` sleeps or waits."""
+
+    event = 29
+
+
+class EventReceived(Fact, frozen=True):
+    """An event is in the mailbox until a wait takes it. No payload is not the payload null.
+
+    The number of this entry is the event's identity. The journal keeps it with the mailbox, and only while it is there.
+    """
+
+    event = 100
+    event_type: str
+    payload: msgspec.Raw | None = None
+
+
+class WaitAbandoned(Fact, frozen=True):
+    """User code cancelled the wait; it takes no event, unless the code comes back to it."""
+
+    event = 101
+
+
+FACTS: dict[int, type[Fact]] = {fact.event: fact for fact in Fact.__subclasses__()}
+"""Every fact by its number."""
+
+STEP_KINDS: dict[int, StepKind] = {
+    **dict.fromkeys((5, 6, 7, 10, 11, 12, 18, 19, 20, 21, 22, 23), StepKind.DO),
+    **dict.fromkeys((8, 9), StepKind.SLEEP),
+    **dict.fromkeys((14, 15, 16, 101), StepKind.WAIT),
+}
+"""Of the facts that are about a step, the kind of that step."""
+
+ROLLBACK_EVENTS = range(17, 26)
+"""The numbers of the facts of a rollback."""
+
+
+class Entry(NamedTuple):
+    """One line of the journal: when, to which step (None: to the instance itself), what."""
+
+    at_ms: int
+    step: StepKey | None
+    fact: Fact

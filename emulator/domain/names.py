@@ -1,0 +1,108 @@
+"""What may name a workflow, an instance, a step and a type of event.
+
+Every rule and text is Cloudflare's; lengths are in UTF-16 units, as JavaScript counts them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from emulator.domain.limits import (
+    MAX_EVENT_TYPE_CHARS,
+    MAX_INSTANCE_ID_CHARS,
+    MAX_LOOKUP_ID_CHARS,
+    MAX_STEP_NAME_CHARS,
+    MAX_WORKFLOW_NAME_CHARS,
+)
+from emulator.errors import (
+    InvalidEventType,
+    InvalidInstanceId,
+    InvalidStepName,
+    InvalidWorkflowName,
+)
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_-]*")
+_LOOKUP_ID: Final = re.compile(r"[a-zA-Z0-9, */#_-]+")
+_CONTROL: Final = re.compile(r"[\x00-\x1f]")
+_RESERVED_ID: Final = re.compile(r"cf_[0-9a-f]{64}|batch|terminate|terminateAll")
+
+
+def check_workflow_name(name: object) -> str:
+    """Accept the name of a workflow (Cloudflare: wrangler configuration, workflows).
+
+    Raises:
+        InvalidWorkflowName: it is not 1 to 64 letters, digits, "_" or "-" that do not start with "-".
+    """
+    if not _is_name(name, MAX_WORKFLOW_NAME_CHARS):
+        raise InvalidWorkflowName
+    return str(name)
+
+
+def check_new_instance_id(instance_id: object) -> str:
+    """Accept an id for an instance to be created (Cloudflare: Workers API, create).
+
+    Raises:
+        InvalidInstanceId: it is not 1 to 100 letters, digits, "_" or "-" that do not start with "-".
+    """
+    if not _is_name(instance_id, MAX_INSTANCE_ID_CHARS):
+        raise InvalidInstanceId
+    return str(instance_id)
+
+
+def check_instance_id(instance_id: object) -> str:
+    """Accept an id to look up, which may be that of a scheduled instance: `*/30 * * * *-1786001400000`.
+
+    Raises:
+        InvalidInstanceId: no instance can have this id.
+    """
+    if (
+        not isinstance(instance_id, str)
+        or len(instance_id) > MAX_LOOKUP_ID_CHARS
+        or not _LOOKUP_ID.fullmatch(instance_id)
+    ):
+        raise InvalidInstanceId
+    return instance_id
+
+
+def is_reserved_id(instance_id: str) -> bool:
+    """Whether Cloudflare keeps this id for itself: `createBatch` in its object form refuses it, `create` does not."""
+    return _RESERVED_ID.fullmatch(instance_id) is not None
+
+
+def check_step_name(name: object) -> str:
+    """Accept the name of a step; the empty name is one (Cloudflare: limits, step name).
+
+    Raises:
+        InvalidStepName: it is not a text, is over 256 UTF-16 units, or holds a character below U+0020.
+    """
+    if (
+        not isinstance(name, str)
+        or _utf16_units(name) > MAX_STEP_NAME_CHARS
+        or _CONTROL.search(name)
+    ):
+        raise InvalidStepName(
+            f'Step name "{name}" exceeds max length ({MAX_STEP_NAME_CHARS} chars) or invalid characters found'
+        )
+    return name
+
+
+def check_event_type(event_type: object) -> str:
+    """Accept a type of event (Cloudflare: events and parameters; the local engine does not check it).
+
+    Raises:
+        InvalidEventType: it is not 1 to 100 letters, digits, "_" or "-" that do not start with "-".
+    """
+    if not _is_name(event_type, MAX_EVENT_TYPE_CHARS):
+        raise InvalidEventType
+    return str(event_type)
+
+
+def _is_name(name: object, max_chars: int) -> bool:
+    return isinstance(name, str) and len(name) <= max_chars and _NAME.fullmatch(name) is not None
+
+
+def _utf16_units(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

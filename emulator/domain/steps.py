@@ -1,0 +1,36 @@
+"""What identifies a step: its kind, its name, and the how-many-th use of that name in one run."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class StepKind(StrEnum):
+    """The kinds of step, in the spelling of Cloudflare's `restart({from: {type}})`."""
+
+    DO = "do"
+    SLEEP = "sleep"
+    WAIT = "waitForEvent"
+
+
+class StepKey(NamedTuple):
+    """The identity of a step. No argument and no duration is part of it.
+
+    `count` starts at one and counts the uses of `name` by steps of this kind in one incarnation.
+    """
+
+    kind: StepKind
+    name: str
+    count: int  # pyright: ignore[reportIncompatibleMethodOverride] - Cloudflare's word for it
+
+    @property
+    def label(self) -> str:
+        """The name as Cloudflare's log and API show it, such as `charge-1`."""
+        return f"{self.name}-{self.count}"
+
+    @classmethod
+    def from_label(cls, kind: StepKind, label: str) -> StepKey:
+        """Read a label back. Only the last `-N` is the count: `pay-2-1` is the first `pay-2`."""
+        name, _, count = label.rpartition("-")
+        return cls(kind, name, int(count))

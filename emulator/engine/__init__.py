@@ -1,0 +1,1 @@
+"""The shell round the core: take what has arrived, decide, commit, then act."""

@@ -1,0 +1,160 @@
+"""One instance in memory: its state, its current incarnation, and its timers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from emulator.core.decide import decide
+from emulator.core.decision import Decision
+from emulator.core.effects import (
+    ArmTimer,
+    Effect,
+    Interrupt,
+    InvokeAttempt,
+    InvokeRollback,
+    RejectStep,
+    RequestSlot,
+    ResolveStep,
+    StartRun,
+)
+from emulator.core.inputs import Input, RunInput, SlotGranted, TimerFired
+from emulator.core.state import InstanceState
+from emulator.domain.instance import InstanceKey
+from emulator.domain.steps import StepKey
+from emulator.engine.incarnation import Incarnation
+from emulator.engine.programs import WorkflowDefinition
+from emulator.journal.port import InstanceRow
+from emulator.timing.alarm import Timers
+from emulator.timing.wheel import Timer
+
+
+class InstanceActor:
+    """An instance that is loaded. `number` is the journal's name for it, `stored_row` what the journal has of it."""
+
+    def __init__(
+        self,
+        number: int,
+        state: InstanceState,
+        definition: WorkflowDefinition,
+        timers: Timers,
+        post: Callable[[InstanceKey, Input], None],
+    ) -> None:
+        self.number = number
+        self.key: InstanceKey = state.creation.key
+        self.state = state
+        self.timers = timers
+        self.stored_row: InstanceRow | None = None
+        self._definition = definition
+        self._post = post
+        self._incarnation: Incarnation | None = None
+        self._armed: dict[StepKey, Timer[Callable[[], None]]] = {}
+
+    @property
+    def is_live(self) -> bool:
+        """Whether user code of the instance is in memory."""
+        return self._incarnation is not None
+
+    def row(self) -> InstanceRow:
+        """What listings show of it."""
+        state = self.state
+        return InstanceRow(
+            self.number,
+            state.creation,
+            state.status,
+            state.modified_ms,
+            state.started_ms,
+            state.ended_ms,
+        )
+
+    def post(self, item: RunInput) -> None:
+        """Put what user code says into the engine's inbox."""
+        self._post(self.key, item)
+
+    def consider(self, item: Input, now_ms: int) -> Decision:
+        """Decide on an input. The state moves on at once; nothing is done about it before `perform`."""
+        return decide(self.state, item, now_ms)
+
+    def perform(self, decision: Decision) -> None:
+        """Act on a decision that is committed."""
+        if decision.timers_cleared:
+            for timer in self._armed.values():
+                self.timers.cancel(timer)
+            self._armed.clear()
+        for step, due_ms in decision.timers.items():
+            self._arm(step, due_ms)
+        for effect in decision.effects:
+            self._do(effect)
+
+    def after(self, item: Input) -> None:
+        """The decision on the input has been performed, whatever it was."""
+        if self._incarnation is None:
+            return
+        if (
+            isinstance(item, RunInput)
+            and item.incarnation == self._incarnation.number
+            and item.is_request
+        ):
+            self._incarnation.heard()
+        if isinstance(item, SlotGranted):
+            self._incarnation.stir()
+        self._incarnation.watch()
+
+    def close(self) -> None:
+        """Forget it: user code is unwound, timers are cancelled."""
+        if self._incarnation is not None:
+            self._incarnation.close()
+            self._incarnation = None
+        for timer in self._armed.values():
+            self.timers.cancel(timer)
+        self._armed.clear()
+
+    def _arm(self, step: StepKey, due_ms: int | None) -> None:
+        timer = self._armed.pop(step, None)
+        if timer is not None:
+            self.timers.cancel(timer)
+        if due_ms is not None:
+            self._armed[step] = self.timers.schedule(due_ms, lambda: self._fire(step, due_ms))
+
+    def _fire(self, step: StepKey, due_ms: int) -> None:
+        self._armed.pop(step, None)
+        self._post(self.key, TimerFired(step, due_ms))
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case ResolveStep():
+                if self._incarnation is not None:
+                    self._incarnation.resolve(effect)
+            case InvokeAttempt():
+                assert self._incarnation is not None
+                self._incarnation.invoke(effect)
+            case ArmTimer(step, due_ms):
+                self._arm(step, due_ms)
+            case StartRun():
+                self._start(effect)
+            case Interrupt(keep_handlers):
+                self._interrupt(keep_handlers=keep_handlers)
+            case InvokeRollback():
+                assert self._incarnation is not None
+                self._incarnation.invoke_rollback(effect)
+            case RejectStep():
+                if self._incarnation is not None:
+                    self._incarnation.reject(effect)
+            case RequestSlot():
+                pass  # was answered before the commit
+            case _:
+                raise AssertionError(effect)
+
+    def _start(self, effect: StartRun) -> None:
+        if self._incarnation is not None:
+            self._incarnation.close()
+        self._incarnation = Incarnation(effect.incarnation, self._definition, self.state, self)
+        self._incarnation.start()
+
+    def _interrupt(self, *, keep_handlers: bool) -> None:
+        if self._incarnation is None:
+            return
+        if keep_handlers:
+            self._incarnation.close(rollbacks_for=self.state.life.incarnation)
+        else:
+            self._incarnation.close()
+            self._incarnation = None

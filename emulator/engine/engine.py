@@ -1,0 +1,547 @@
+"""The engine: an inbox, and the turn that empties it.
+
+Theory of operation
+===================
+Everything that happens to an instance is an input in the inbox. A *turn* takes what has arrived, brings the instances
+concerned into memory, lets the core decide input by input, commits everything in one transaction, and only then acts and
+answers. While a commit is under way the inbox fills for the next turn, so that the number of transactions does not grow
+with the number of instances.
+
+Only the turn reads or writes what an instance is, so nothing can change between a check and the commit that rests on it:
+whether an id is free, whether an instance is finished, who holds a slot.
+
+A failed commit is not handled. The engine stops, everybody who waits for an answer is told that nothing happened, and the
+next start finds what the journal holds. A `Recovered` instance is the one path out of every kind of end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from emulator.core.decision import Decision
+from emulator.core.effects import RequestSlot
+from emulator.core.evolve import fold
+from emulator.core.inputs import (
+    BARRIERS,
+    CreateRequested,
+    Input,
+    Recovered,
+    RunInput,
+    RunParked,
+    SlotGranted,
+    SlotRefused,
+    UnloadRequested,
+)
+from emulator.core.state import InstanceState
+from emulator.domain.instance import Creation, InstanceKey
+from emulator.domain.status import InstanceStatus
+from emulator.domain.steps import StepKey
+from emulator.engine.actor import InstanceActor
+from emulator.engine.admission import Admission
+from emulator.engine.feed import Feed
+from emulator.engine.programs import WorkflowDefinition
+from emulator.engine.sleepers import Sleepers
+from emulator.errors import (
+    EmulatorError,
+    EngineStopped,
+    InstanceAlreadyExists,
+    InstanceNotFound,
+    JournalCorrupt,
+    StorageError,
+    WorkflowNotFound,
+)
+from emulator.journal.port import Commit, Cut, EntryRow, InstanceRow, Journal, TimerRow
+from emulator.timing.alarm import Timers
+from emulator.timing.clock import Clock
+
+log = logging.getLogger("workflow_emulator")
+
+UNLOAD_AFTER_MS = 10_000
+"""How long a parked incarnation stays in memory when there is room for it."""
+
+ROWS_PER_LOOK = 5_000
+"""How many rows the search for unfinished instances reads at a time."""
+
+RECOVERED_PER_TURN = 500
+"""How many instances a turn takes up again."""
+
+T = TypeVar("T")
+Reply = asyncio.Future[Any]
+
+
+class Posted(NamedTuple):
+    """Something in the inbox: for whom, what, and who waits for the answer.
+
+    `item` is an input; or a question about the state, answered in its turn; `creation` comes with a `CreateRequested`, and
+    `may_be_taken` says that somebody chose its id.
+    """
+
+    key: InstanceKey
+    item: Input | Callable[[InstanceState], object]
+    reply: Reply | None = None
+    creation: Creation | None = None
+    may_be_taken: bool = False
+
+
+class _Pass:
+    """One pass of the event loop: whoever is ready adds to the inbox."""
+
+    def __await__(self) -> Any:
+        yield
+
+
+class _Turn:
+    """What one turn has decided, until it is committed and performed."""
+
+    def __init__(self, now_ms: int, taken: set[InstanceKey]) -> None:
+        self.now_ms = now_ms
+        self.taken = taken
+        self.decided: list[tuple[InstanceActor, Input, Decision]] = []
+        self.answers: list[tuple[Reply, object]] = []
+        self.actors: dict[InstanceKey, InstanceActor] = {}
+        self.created: set[InstanceKey] = set()
+        self.barred: set[InstanceKey] = set()
+        self.deferred: list[Posted] = []
+
+    def commit(self) -> Commit:
+        """Everything decided, as one transaction."""
+        commit = Commit()
+        timers: dict[int, dict[StepKey, int | None]] = {}
+        for actor, _, decision in self.decided:
+            number = actor.number
+            if decision.deleted:
+                commit.deleted.append(number)
+            if decision.cut_made:
+                commit.cuts.append(Cut(number, decision.cut_steps))
+            commit.entries += [EntryRow(number, seq, entry) for seq, entry in decision.entries]
+            commit.taken += [(number, seq) for seq in decision.taken]
+            if decision.timers_cleared:
+                commit.disarmed.append((number, None))
+                timers[number] = dict(decision.timers)
+            elif decision.timers:
+                timers.setdefault(number, {}).update(decision.timers)
+        for number, changes in timers.items():
+            for step, due_ms in changes.items():
+                if due_ms is None:
+                    commit.disarmed.append((number, step))
+                else:
+                    commit.armed.append(TimerRow(number, step, due_ms))
+        for key, actor in self.actors.items():
+            row = actor.row()
+            if key in self.created:
+                commit.created.append(row)
+            elif row != actor.stored_row and actor.number not in commit.deleted:
+                commit.updated[actor.number] = row
+            actor.stored_row = row
+        return commit
+
+
+class Engine:
+    """Runs the instances of a set of workflows over one journal.
+
+    `max_live` is how many parked incarnations are kept in memory; beyond it they are unloaded at once.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Clock,
+        definitions: Iterable[WorkflowDefinition],
+        *,
+        max_live: int = 1_000,
+    ) -> None:
+        self.definitions: Mapping[str, WorkflowDefinition] = {
+            each.name: each for each in definitions
+        }
+        self.journal = journal
+        self.feed = Feed()
+        self._clock = clock
+        self._max_live = max_live
+        self._timers = Timers(clock)
+        self._sleepers = Sleepers(journal, self._timers, self.post, self._look_ahead)
+        self._admissions = {
+            name: Admission(each.concurrency_limit, self._grant)
+            for name, each in self.definitions.items()
+        }
+        self._actors: dict[InstanceKey, InstanceActor] = {}
+        self._inbox: list[Posted] = []
+        self._signal: asyncio.Future[None] | None = None
+        self._turns: asyncio.Task[None] | None = None
+        self._must_look_ahead = False
+        self._damaged: dict[InstanceKey, JournalCorrupt] = {}
+        self._unrecovered: deque[InstanceKey] = deque()
+        self._next_number = 1
+        self._failure: EngineStopped | None = None
+        self._is_closing = False
+
+    # life of the engine
+
+    async def start(self) -> None:
+        """Open the journal and take up every unfinished instance.
+
+        Raises:
+            StorageError: the journal cannot be used; its message says why.
+        """
+        await self.journal.open()
+        try:
+            self._next_number = await self.journal.last_number() + 1
+            self._must_look_ahead = True
+            await self._find_unfinished()
+        except BaseException:
+            await self.journal.close()
+            raise
+        self._turns = asyncio.create_task(self._run(), name="workflow-engine")
+
+    async def close(self) -> None:
+        """Stop: user code is interrupted, what is decided is committed, the journal is closed. Idempotent."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        self._wake()
+        if self._turns is not None:
+            await self._turns
+        await self.journal.close()
+
+    async def closed(self) -> None:
+        """Wait until the engine has stopped by itself; raises why.
+
+        Raises:
+            EngineStopped: the journal has failed.
+        """
+        if self._turns is not None:
+            await asyncio.shield(self._turns)
+        if self._failure is not None:
+            raise self._failure
+
+    def now_ms(self) -> int:
+        """The engine's time."""
+        return self._clock.now_ms()
+
+    # what others ask of it
+
+    def post(self, key: InstanceKey, item: Input) -> None:
+        """Put an input into the inbox; nobody waits for an answer."""
+        self._put(Posted(key, item))
+
+    async def ask(self, key: InstanceKey, item: Input) -> None:
+        """Put an input into the inbox and wait until it is committed, or refused.
+
+        It takes effect whatever becomes of the caller.
+
+        Raises:
+            InstanceNotFound: there is no such instance.
+            EmulatorError: the rules refuse it.
+            EngineStopped: it was not committed.
+        """
+        await self._answer(Posted(key, item, self._reply()))
+
+    async def read(self, key: InstanceKey, question: Callable[[InstanceState], T]) -> T:
+        """Answer a question about the committed state of an instance.
+
+        Raises:
+            InstanceNotFound: there is no such instance.
+        """
+        return await self._answer(Posted(key, question, self._reply()))
+
+    async def create(
+        self, creations: Sequence[Creation], *, may_be_taken: bool
+    ) -> list[InstanceAlreadyExists | None]:
+        """Create instances, all in one commit; for each None, or that its id is taken.
+
+        `may_be_taken` is False for ids that were made up just now: then the journal is not asked.
+
+        Raises:
+            WorkflowNotFound: a workflow is unknown; nothing is created.
+            EngineStopped: nothing was committed.
+        """
+        for creation in creations:
+            self.definition(creation.workflow)
+        replies = [self._reply() for _ in creations]
+        for creation, reply in zip(creations, replies, strict=True):
+            self._put(Posted(creation.key, CreateRequested(), reply, creation, may_be_taken))
+        results: list[InstanceAlreadyExists | None] = []
+        for reply in replies:
+            try:
+                results.append(await asyncio.shield(reply))
+            except InstanceAlreadyExists as error:
+                results.append(error)
+        return results
+
+    async def until(self, key: InstanceKey, question: Callable[[InstanceState], T | None]) -> T:
+        """Wait until a question about the committed state of an instance has an answer other than None.
+
+        Raises:
+            InstanceNotFound: there is no such instance, or no longer.
+        """
+        with self.feed.watch(key) as watch:
+            while True:
+                answer = await self.read(key, question)
+                if answer is not None:
+                    return answer
+                await watch.changed()
+
+    def definition(self, workflow: str) -> WorkflowDefinition:
+        """What is known of a workflow.
+
+        Raises:
+            WorkflowNotFound: nothing is.
+        """
+        if workflow not in self.definitions:
+            known = ", ".join(sorted(self.definitions)) or "none"
+            raise WorkflowNotFound(
+                f'(workflow.not_found) Workflow "{workflow}" does not exist. There are: {known}'
+            )
+        return self.definitions[workflow]
+
+    def _reply(self) -> Reply:
+        if self._failure is not None:
+            raise self._failure
+        if self._turns is None or self._is_closing:
+            raise EngineStopped("The engine is not running.")
+        return asyncio.get_running_loop().create_future()
+
+    async def _answer(self, posted: Posted) -> Any:
+        assert posted.reply is not None
+        self._put(posted)
+        # The caller may be cancelled; the answer then goes nowhere, and the input takes effect all the same.
+        return await asyncio.shield(posted.reply)
+
+    def _put(self, posted: Posted) -> None:
+        if self._failure is None:
+            self._inbox.append(posted)
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._signal is not None and not self._signal.done():
+            self._signal.set_result(None)
+
+    def _look_ahead(self) -> None:
+        self._must_look_ahead = True
+        self._wake()
+
+    def _grant(self, key: InstanceKey) -> None:
+        self.post(key, SlotGranted())
+
+    # turns
+
+    async def _run(self) -> None:
+        try:
+            while not self._is_closing:
+                self._recover_some()
+                if not self._inbox and not self._must_look_ahead:
+                    self._signal = asyncio.get_running_loop().create_future()
+                    await self._signal
+                await _Pass()
+                if self._must_look_ahead:
+                    self._must_look_ahead = False
+                    await self._sleepers.look_ahead()
+                if self._inbox:
+                    await self._turn()
+        except Exception as error:
+            text = (
+                f"The engine has stopped: {error}"
+                if isinstance(error, StorageError)
+                else "The engine has stopped."
+            )
+            self._failure = EngineStopped(text)
+            self._failure.__cause__ = error
+            log.critical("%s", text, exc_info=None if isinstance(error, StorageError) else error)
+        finally:
+            self._shut()
+
+    def _shut(self) -> None:
+        error = self._failure or EngineStopped("The engine was closed.")
+        for posted in self._inbox:
+            _refuse(posted.reply, error)
+        self._inbox.clear()
+        for actor in self._actors.values():
+            actor.close()
+        self._actors.clear()
+        self._timers.close()
+        self.feed.close(error)
+
+    async def _turn(self) -> None:
+        inbox, self._inbox = self._inbox, []
+        try:
+            taken = await self._load(inbox)
+            turn = _Turn(self._clock.now_ms(), taken)
+            for posted in inbox:
+                self._take(turn, posted)
+            if turn.decided:
+                await self.journal.commit(turn.commit())
+        except BaseException:
+            # `_shut` tells those who wait.
+            self._inbox[:0] = inbox
+            raise
+        self._inbox[:0] = turn.deferred
+        self._perform(turn)
+
+    async def _load(self, inbox: list[Posted]) -> set[InstanceKey]:
+        """Bring the instances that the inbox is about into memory; says which of the chosen new ids are taken."""
+        actors = self._actors
+        needed = {
+            posted.key
+            for posted in inbox
+            if posted.key not in actors
+            and posted.creation is None
+            and not isinstance(posted.item, RunInput)
+        }
+        if needed:
+            for key, stored in (await self.journal.load(list(needed))).items():
+                if isinstance(stored, JournalCorrupt):
+                    log.error("%s", stored)
+                    self._damaged[key] = stored
+                elif key.workflow in self.definitions:
+                    state = fold(stored.row.creation, stored.entries)
+                    actors[key] = self._actor(stored.row.number, state)
+                    actors[key].stored_row = stored.row
+        chosen = {
+            posted.key for posted in inbox if posted.may_be_taken and posted.key not in actors
+        }
+        return await self.journal.existing(list(chosen)) if chosen else set()
+
+    def _actor(self, number: int, state: InstanceState) -> InstanceActor:
+        definition = self.definitions[state.creation.workflow]
+        return InstanceActor(number, state, definition, self._timers, self.post)
+
+    def _take(self, turn: _Turn, posted: Posted) -> None:
+        """Decide on one thing out of the inbox."""
+        key, item = posted.key, posted.item
+        is_barrier = isinstance(item, BARRIERS)
+        if key in turn.barred or (is_barrier and key in turn.actors):
+            turn.barred.add(key)
+            turn.deferred.append(posted)
+            return
+        if is_barrier:
+            turn.barred.add(key)
+        try:
+            actor = self._find(turn, posted)
+            if actor is None:
+                return
+            if isinstance(item, Input):
+                refusal = self._decide(turn, actor, item)
+                if refusal is not None:
+                    raise refusal
+                answer = None
+            else:
+                answer = item(actor.state)
+        except EmulatorError as error:
+            _refuse(posted.reply, error)
+        else:
+            if posted.reply is not None:
+                turn.answers.append((posted.reply, answer))
+
+    def _find(self, turn: _Turn, posted: Posted) -> InstanceActor | None:
+        """The instance that something in the inbox is about; None if nobody would miss it."""
+        key, creation = posted.key, posted.creation
+        actor = self._actors.get(key)
+        if creation is not None:
+            if actor is not None or key in turn.taken:
+                text = (
+                    f'(instance.already_exists) Workflow instance with id "{key.id}" already exists'
+                )
+                raise InstanceAlreadyExists(text)
+            actor = self._actors[key] = self._actor(self._next_number, InstanceState(creation))
+            self._next_number += 1
+            turn.created.add(key)
+        elif actor is None:
+            if key.workflow in self._admissions:
+                self._admissions[key.workflow].settle(key, None)
+            if posted.reply is not None:
+                self.definition(key.workflow)
+                damage = self._damaged.get(key)
+                raise damage or InstanceNotFound(
+                    f'(instance.not_found) Instance "{key.id}" does not exist'
+                )
+        return actor
+
+    def _decide(self, turn: _Turn, actor: InstanceActor, item: Input) -> EmulatorError | None:
+        """Let the core decide, and answer at once who asks for a slot; returns the refusal, if it is refused."""
+        decision = actor.consider(item, turn.now_ms)
+        if decision.refusal is not None:
+            return decision.refusal
+        turn.decided.append((actor, item, decision))
+        turn.actors[actor.key] = actor
+        admission = self._admissions[actor.key.workflow]
+        for effect in decision.effects:
+            if isinstance(effect, RequestSlot):
+                granted = admission.acquire(actor.key, waking=effect.waking)
+                self._decide(turn, actor, SlotGranted() if granted else SlotRefused())
+        admission.settle(actor.key, None if decision.deleted else actor.state.status)
+        return None
+
+    def _perform(self, turn: _Turn) -> None:
+        """Act on what is committed, and tell those who wait for it."""
+        for actor, item, decision in turn.decided:
+            actor.perform(decision)
+            if decision.deleted:
+                del self._actors[actor.key]
+            if isinstance(item, RunParked):
+                self._plan_unloading(actor, item)
+        for actor, item, _ in turn.decided:
+            actor.after(item)
+        for reply, answer in turn.answers:
+            if not reply.done():
+                reply.set_result(answer)
+        for actor in turn.actors.values():
+            self._retire(actor)
+        self.feed.publish(turn.actors)
+
+    def _plan_unloading(self, actor: InstanceActor, parked: RunParked) -> None:
+        unload = UnloadRequested(parked.incarnation)
+        if len(self._actors) > self._max_live:
+            self.post(actor.key, unload)
+        else:
+            due_ms = self._timers.now_ms() + UNLOAD_AFTER_MS
+            self._timers.schedule(due_ms, lambda: self.post(actor.key, unload))
+
+    def _retire(self, actor: InstanceActor) -> None:
+        """Forget an instance that has no code in memory; its stored timers wake it."""
+        if actor.is_live or self._actors.get(actor.key) is not actor:
+            return
+        actor.close()
+        del self._actors[actor.key]
+        if actor.state.status in (InstanceStatus.RUNNING, InstanceStatus.WAITING):
+            for step in actor.state.open.values():
+                if step.due_ms is not None:
+                    self._sleepers.watch(actor.key, step.key, step.due_ms)
+
+    # recovery
+
+    async def _find_unfinished(self) -> None:
+        """Find every unfinished instance: those that ran keep their slots, those that queued keep their places."""
+        number = 0
+        while rows := await self.journal.recoverable(number, ROWS_PER_LOOK):
+            number = rows[-1].number
+            for row in rows:
+                self._find_again(row)
+        for admission in self._admissions.values():
+            admission.admit()
+
+    def _find_again(self, row: InstanceRow) -> None:
+        key = row.creation.key
+        admission = self._admissions.get(key.workflow)
+        if admission is None:
+            log.warning(
+                "instance %s is held: the workflow %s is not configured any more",
+                key.id,
+                key.workflow,
+            )
+        elif row.status is InstanceStatus.QUEUED:
+            admission.enqueue(key, waking=row.started_ms is not None)
+        else:
+            admission.acquire(key, waking=True)
+            self._unrecovered.append(key)
+
+    def _recover_some(self) -> None:
+        for _ in range(min(RECOVERED_PER_TURN, len(self._unrecovered))):
+            self.post(self._unrecovered.popleft(), Recovered())
+
+
+def _refuse(reply: Reply | None, error: Exception) -> None:
+    if reply is not None and not reply.done():
+        reply.set_exception(error)

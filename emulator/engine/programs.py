@@ -1,0 +1,50 @@
+"""What user code looks like from below: a `Program` with a `run(event, step)`, and what is known of its workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from emulator.domain.config import PRODUCTION_DEFAULTS, StepConfig
+from emulator.domain.instance import Schedule
+from emulator.domain.limits import DEFAULT_INSTANCE_STEPS
+from emulator.engine.steps import StepContext
+
+
+class RunEvent(NamedTuple):
+    """What started the instance, as `run()` gets it. `timestamp_ms` is the creation, the same in every incarnation."""
+
+    payload: object
+    timestamp_ms: int
+    instance_id: str
+    workflow_name: str
+    schedule: Schedule | None
+
+
+class Program(Protocol):
+    """User code. A new one is made for every incarnation."""
+
+    async def run(self, event: RunEvent, step: StepContext) -> object:
+        """Do the work; what it returns is the instance's output."""
+        ...
+
+
+@dataclass(frozen=True)
+class WorkflowDefinition:
+    """A workflow that the engine can run.
+
+    `program` makes the user code of one incarnation. `concurrency_limit` is how many instances may run at once (None: any
+    number), `step_limit` how many `do` steps one incarnation may ask for (Cloudflare: wrangler configuration, workflows).
+    `preserve_non_retryable_message` is Cloudflare's compatibility flag: without it, an uncaught NonRetryableError ends the
+    instance with a general text.
+    """
+
+    name: str
+    program: Callable[[], Program]
+    class_name: str = ""
+    script_name: str = ""
+    step_limit: int = DEFAULT_INSTANCE_STEPS
+    concurrency_limit: int | None = None
+    defaults: StepConfig = field(default=PRODUCTION_DEFAULTS)
+    preserve_non_retryable_message: bool = True

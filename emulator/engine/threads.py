@@ -1,0 +1,33 @@
+"""Threads for callbacks that are plain functions: one a call, so that a blocking one stalls nobody.
+
+They are daemons: a callback that never returns must not keep the process from ending.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any, ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class ThreadPerCall(Executor):
+    """An executor without a pool: a pool of blocked threads would stall every other callback."""
+
+    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+        """Call it in a new thread."""
+        future: Future[Any] = Future()
+        # It runs from now on: who has given it up cannot cancel it, and need not hear of its end.
+        future.set_running_or_notify_cancel()
+
+        def work() -> None:
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=work, name="workflow-callback", daemon=True).start()
+        return future

@@ -1,0 +1,322 @@
+"""Every exception of the project.
+
+    EmulatorError                       .code  stable;  .name, .message  as Cloudflare shows them
+    ├── InvalidInput                    the caller's mistake; nothing was written
+    │   ├── InvalidWorkflowName
+    │   ├── InvalidInstanceId
+    │   ├── InvalidBatch
+    │   ├── InvalidRetention
+    │   ├── InvalidEventType
+    │   ├── InvalidDuration
+    │   ├── PastWakeTime
+    │   ├── StepRefused                 a `step` call that breaks a rule of Cloudflare's
+    │   │   ├── InvalidStepName
+    │   │   ├── InvalidStepConfig
+    │   │   ├── InvalidStep
+    │   │   ├── StepLimitReached
+    │   │   └── RollbackPhase
+    │   ├── SerializationError          a value that cannot be stored, with the path to it
+    │   └── PayloadTooLarge
+    ├── NotFound
+    │   ├── WorkflowNotFound
+    │   ├── InstanceNotFound
+    │   └── StepNotFound
+    ├── Conflict
+    │   ├── InstanceAlreadyExists
+    │   ├── CannotTerminate
+    │   └── InstanceFinished
+    ├── StorageError
+    │   ├── JournalLocked               another process has the file
+    │   ├── JournalTooNew               written by a later version
+    │   ├── JournalCorrupt              an entry or a file that does not decode
+    │   └── JournalUnavailable          read-only folder, full disk
+    ├── EngineStopped                   the engine has ended; what was not acknowledged did not happen
+    ├── ConfigError                     the wrangler file: where, what was given, what is allowed
+    ├── WorkerLoadError                 the user's module has no such class, or did not import
+    └── StepFailure                     how a step's stored failure reaches the workflow
+        ├── StepError                   any other exception: .name and .message of the original
+        ├── WorkflowTimeoutError        also a TimeoutError
+        ├── WorkflowInternalError
+        ├── WorkflowFatalError
+        ├── NonRetryableDelayError
+        └── NonRetryableError           raised by users: the step is not tried again
+
+The docstring is the message where none is given. `.name` is the class name that Cloudflare's engine would report,
+so that a workflow that prints `error.name` prints the same here and there.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import ClassVar
+
+
+class EmulatorError(Exception):
+    """Something went wrong in the emulator."""
+
+    code: ClassVar[str] = "internal"
+    name: str = "Error"
+
+    def __init__(self, message: str | None = None) -> None:
+        self.message = inspect.getdoc(type(self)) or "" if message is None else message
+        super().__init__(self.message)
+
+
+class InvalidInput(EmulatorError):
+    """The input is not valid."""
+
+    code = "body"
+    name = "WorkflowError"
+
+
+class InvalidWorkflowName(InvalidInput):
+    """Workflow names must be 1-64 characters long, start with a letter, number, or underscore, and may only contain letters, numbers, underscores, or hyphens."""
+
+    code = "workflow.invalid_name"
+
+
+class InvalidInstanceId(InvalidInput):
+    """Workflow instance has invalid id"""
+
+    code = "instance.invalid_id"
+
+
+class InvalidBatch(InvalidInput):
+    """(body) Provided argument is invalid"""
+
+
+class InvalidRetention(InvalidInput):
+    """(body) Duration must be a number or a string in format '{{number}} {{unit}}' where unit is second(s), minute(s), etc."""
+
+    code = "instance.invalid_retention"
+
+
+class InvalidEventType(InvalidInput):
+    """(workflow.invalid_event_type) Event types must be 1-100 characters long, start with a letter, number, or underscore, and may only contain letters, numbers, underscores, or hyphens."""
+
+    code = "workflow.invalid_event_type"
+
+
+class InvalidDuration(InvalidInput):
+    """A duration is a number of milliseconds, a text such as "10 minutes", or a timedelta."""
+
+    code = "step.invalid_duration"
+
+
+class PastWakeTime(InvalidInput):
+    """You can't sleep until a time in the past, time-traveler"""
+
+    code = "step.past_wake_time"
+    name = "Error"
+
+
+class StepRefused(InvalidInput):
+    """The step is not valid."""
+
+    code = "step.refused"
+    name = "WorkflowFatalError"
+
+
+class InvalidStepName(StepRefused):
+    """The step's name exceeds max length (256 chars) or invalid characters found"""
+
+    code = "step.invalid_name"
+
+
+class InvalidStepConfig(StepRefused):
+    """The step's config is in a invalid format.
+
+    `.detail` says what is wrong, which Cloudflare's message does not.
+    """
+
+    code = "step.invalid_config"
+
+    def __init__(self, message: str | None = None, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+class InvalidStep(StepRefused):
+    """The step was not declared as Cloudflare's SDK wants it."""
+
+    code = "step.invalid"
+
+
+class StepLimitReached(StepRefused):
+    """The limit of steps has been reached. This limit can be changed in your worker configuration."""
+
+    code = "instance.step_limit"
+
+
+class RollbackPhase(StepRefused):
+    """Cannot execute steps during rollback phase"""
+
+    code = "step.rollback_phase"
+
+
+class SerializationError(InvalidInput, TypeError):
+    """The value cannot be stored."""
+
+    code = "value.not_serializable"
+    name = "SerializationError"
+
+
+class PayloadTooLarge(InvalidInput):
+    """The value is over the size limit."""
+
+    code = "value.too_large"
+    name = "WorkflowInternalError"
+
+
+class NotFound(EmulatorError):
+    """There is no such thing."""
+
+    code = "not_found"
+
+
+class WorkflowNotFound(NotFound):
+    """(workflow.not_found) Workflow does not exist"""
+
+    code = "workflow.not_found"
+
+
+class InstanceNotFound(NotFound):
+    """(instance.not_found) Instance does not exist"""
+
+    code = "instance.not_found"
+
+
+class StepNotFound(NotFound):
+    """(instance.cannot_restart) The step is not in the execution history"""
+
+    code = "instance.cannot_restart"
+    name = "WorkflowError"
+
+
+class Conflict(EmulatorError):
+    """The instance is not in a state that allows this."""
+
+    code = "conflict"
+    name = "WorkflowError"
+
+
+class InstanceAlreadyExists(Conflict):
+    """(instance.already_exists) The instance already exists"""
+
+    code = "instance.already_exists"
+
+
+class CannotTerminate(Conflict):
+    """(instance.cannot_terminate) Cannot terminate instance since its on a finite state"""
+
+    code = "instance.cannot_terminate"
+
+
+class InstanceFinished(Conflict):
+    """(instance.in_finite_state) Instance reached a finite state, cannot send events to it"""
+
+    code = "instance.in_finite_state"
+
+
+class StorageError(EmulatorError):
+    """The journal cannot be used."""
+
+    code = "storage"
+
+
+class JournalLocked(StorageError):
+    """Another process has the journal open."""
+
+    code = "storage.locked"
+
+
+class JournalTooNew(StorageError):
+    """The journal was written by a later version of the emulator."""
+
+    code = "storage.too_new"
+
+
+class JournalCorrupt(StorageError):
+    """The journal is damaged."""
+
+    code = "storage.corrupt"
+
+
+class JournalUnavailable(StorageError):
+    """The journal cannot be written."""
+
+    code = "storage.unavailable"
+
+
+class EngineStopped(EmulatorError):
+    """The engine has stopped; what it has not acknowledged did not happen."""
+
+    code = "engine.stopped"
+
+
+class ConfigError(EmulatorError):
+    """The configuration is not valid."""
+
+    code = "config"
+
+
+class WorkerLoadError(EmulatorError):
+    """The Worker could not be loaded."""
+
+    code = "worker.load"
+
+
+class StepFailure(EmulatorError):
+    """A step failed."""
+
+    code = "step.failed"
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message)
+        self.name = type(self).__name__
+
+
+class StepError(StepFailure):
+    """A step failed with an exception of the user's: `.name` and `.message` are the original's."""
+
+    def __init__(self, message: str = "", name: str = "Error") -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class WorkflowTimeoutError(StepFailure, TimeoutError):
+    """Execution timed out"""
+
+    code = "step.timeout"
+
+
+class WorkflowInternalError(StepFailure):
+    """Attempt failed due to internal workflows error"""
+
+    code = "step.internal"
+
+
+class WorkflowFatalError(StepFailure):
+    """The execution of the Workflow instance was terminated"""
+
+    code = "step.fatal"
+
+
+class NonRetryableDelayError(StepFailure):
+    """The delay function failed"""
+
+    code = "step.delay"
+
+
+class NonRetryableError(StepFailure):
+    """Raise this in a step to fail it without another attempt.
+
+    Also stops the retries: a subclass, and any exception whose class is called `NonRetryableError`
+    (Cloudflare: Workers API, NonRetryableError).
+    """
+
+    code = "step.non_retryable"
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.name = "NonRetryableError"

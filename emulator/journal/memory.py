@@ -1,0 +1,180 @@
+"""`MemoryJournal`: dictionaries. What every other journal must agree with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from emulator.domain.entries import ROLLBACK_EVENTS, Entry, WorkflowQueued, WorkflowStarted
+from emulator.domain.status import InstanceStatus
+from emulator.domain.steps import StepKey
+from emulator.errors import JournalCorrupt
+from emulator.journal.port import Commit, Cut, InstanceQuery, InstanceRow, StoredInstance, TimerRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from emulator.domain.instance import InstanceKey
+
+_RECOVERABLE = frozenset(
+    {
+        InstanceStatus.QUEUED,
+        InstanceStatus.RUNNING,
+        InstanceStatus.WAITING_FOR_PAUSE,
+        InstanceStatus.ROLLING_BACK,
+    }
+)
+
+
+@dataclass(slots=True)
+class _Instance:
+    row: InstanceRow
+    entries: dict[int, Entry] = field(default_factory=dict[int, Entry])
+    timers: dict[StepKey, int] = field(default_factory=dict[StepKey, int])
+
+
+class MemoryJournal:
+    """A journal that lasts as long as the object: closed and opened again, it still has everything."""
+
+    def __init__(self) -> None:
+        self._instances: dict[int, _Instance] = {}
+        self._numbers: dict[InstanceKey, int] = {}
+        self._last_number = 0
+
+    async def open(self) -> None:
+        """Do nothing: there is nothing to open."""
+
+    async def close(self) -> None:
+        """Do nothing: the object keeps what it has."""
+
+    async def commit(self, commit: Commit) -> None:
+        """Write all of it. See `Journal.commit`."""
+        for number in commit.deleted:
+            if gone := self._instances.pop(number, None):
+                del self._numbers[gone.row.creation.key]
+        for cut in commit.cuts:
+            self._cut(cut)
+        for row in commit.created:
+            assert row.creation.key not in self._numbers, "names are unique"
+            self._instances[row.number] = _Instance(row)
+            self._numbers[row.creation.key] = row.number
+            self._last_number = max(self._last_number, row.number)
+        for number, row in commit.updated.items():
+            self._instances[number].row = row
+        for number, seq, entry in commit.entries:
+            assert seq not in self._instances[number].entries, "an entry is written once"
+            self._instances[number].entries[seq] = entry
+        for number, seq in commit.taken:
+            self._instances[number].entries.pop(seq, None)
+        for number, step in commit.disarmed:
+            if instance := self._instances.get(number):
+                if step is None:
+                    instance.timers.clear()
+                else:
+                    instance.timers.pop(step, None)
+        for number, step, due_ms in commit.armed:
+            self._instances[number].timers[step] = due_ms
+
+    async def last_number(self) -> int:
+        """The highest number ever given."""
+        return self._last_number
+
+    async def load(
+        self, keys: Sequence[InstanceKey]
+    ) -> dict[InstanceKey, StoredInstance | JournalCorrupt]:
+        """The instances of these names, those that exist; for one that does not decode, the error."""
+        return {
+            key: StoredInstance(instance.row, sorted(instance.entries.items()))
+            for key in keys
+            if (instance := self._named(key))
+        }
+
+    async def existing(self, keys: Sequence[InstanceKey]) -> set[InstanceKey]:
+        """Which of these names are taken."""
+        return self._numbers.keys() & set(keys)
+
+    async def row(self, key: InstanceKey) -> InstanceRow | None:
+        """One instance's row."""
+        instance = self._named(key)
+        return instance and instance.row
+
+    async def rows(self, query: InstanceQuery) -> list[InstanceRow]:
+        """A page of a listing."""
+        rows = sorted(self._matching(query), key=_age, reverse=not query.ascending)
+        if query.after is not None:
+            place = self._place(query.after)
+            rows = [
+                row for row in rows if (_age(row) > place if query.ascending else _age(row) < place)
+            ]
+        return rows[query.offset : query.offset + query.limit]
+
+    async def count(self, query: InstanceQuery) -> int:
+        """How many instances the query matches, whatever its page."""
+        return sum(1 for _ in self._matching(query))
+
+    async def status_counts(self, workflow: str) -> dict[InstanceStatus, int]:
+        """How many instances of the workflow there are, by status."""
+        return dict(Counter(row.status for row in self._matching(InstanceQuery(workflow))))
+
+    async def recoverable(self, after: int, limit: int) -> list[InstanceRow]:
+        """Instances that must be taken up at start, in order of number."""
+        numbers = sorted(number for number in self._instances if number > after)
+        rows = (self._instances[number].row for number in numbers)
+        return [row for row in rows if row.status in _RECOVERABLE][:limit]
+
+    async def due(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, TimerRow]]:
+        """The earliest timers of waiting and running instances, in order of due time."""
+        timers = [timer for timer in self._live_timers() if timer.due_ms <= until_ms]
+        timers.sort(
+            key=lambda timer: (timer.due_ms, timer.number, timer.step.kind, timer.step.label)
+        )
+        return [(self._instances[timer.number].row.creation.key, timer) for timer in timers[:limit]]
+
+    async def next_due_ms(self, after_ms: int) -> int | None:
+        """When the earliest timer of a waiting instance later than `after_ms` is due."""
+        later = (timer.due_ms for timer in self._live_timers() if timer.due_ms > after_ms)
+        return min(later, default=None)
+
+    def _named(self, key: InstanceKey) -> _Instance | None:
+        number = self._numbers.get(key)
+        return None if number is None else self._instances[number]
+
+    def _cut(self, cut: Cut) -> None:
+        if instance := self._instances.get(cut.number):
+            entries = instance.entries.items()
+            instance.entries = {seq: entry for seq, entry in entries if _survives(entry, cut.steps)}
+
+    def _matching(self, query: InstanceQuery) -> Iterator[InstanceRow]:
+        for instance in self._instances.values():
+            made = instance.row.creation
+            if (
+                made.workflow == query.workflow
+                and query.status in (None, instance.row.status)
+                and (query.created_from_ms is None or made.created_ms >= query.created_from_ms)
+                and (query.created_to_ms is None or made.created_ms <= query.created_to_ms)
+            ):
+                yield instance.row
+
+    def _place(self, after: int) -> tuple[int, int]:
+        """Where in the order of age a listing had come; of a deleted row the one before it tells."""
+        number = max((number for number in self._instances if number <= after), default=None)
+        return (0 if number is None else self._instances[number].row.creation.created_ms), after
+
+    def _live_timers(self) -> Iterator[TimerRow]:
+        for number, instance in self._instances.items():
+            if instance.row.status in (InstanceStatus.WAITING, InstanceStatus.RUNNING):
+                for step, due_ms in instance.timers.items():
+                    yield TimerRow(number, step, due_ms)
+
+
+def _age(row: InstanceRow) -> tuple[int, int]:
+    return row.creation.created_ms, row.number
+
+
+def _survives(entry: Entry, cut: frozenset[StepKey] | None) -> bool:
+    if cut is None or entry.fact.event in ROLLBACK_EVENTS:
+        return False
+    if entry.step is None:
+        return isinstance(entry.fact, WorkflowQueued | WorkflowStarted)
+    return entry.step not in cut

@@ -1,0 +1,163 @@
+"""The port to the journal: what the engine asks of storage.
+
+The engine is the only writer, and writes one `Commit` a turn: all of it or nothing. What a commit holds, per
+instance, is already consistent; the journal adds no rule of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from emulator.domain.entries import Entry
+from emulator.domain.instance import Creation, InstanceKey
+from emulator.domain.status import InstanceStatus
+from emulator.domain.steps import StepKey
+from emulator.errors import JournalCorrupt
+
+
+class InstanceRow(NamedTuple):
+    """The row that listings and scheduling read. `number` is the journal's own short name for an instance."""
+
+    number: int
+    creation: Creation
+    status: InstanceStatus
+    modified_ms: int
+    started_ms: int | None = None
+    ended_ms: int | None = None
+
+
+class EntryRow(NamedTuple):
+    """An entry at its place: `seq` starts at one and grows inside an instance, with gaps after a cut."""
+
+    number: int
+    seq: int
+    entry: Entry
+
+
+class TimerRow(NamedTuple):
+    """A deadline that outlives the process: a sleep's, a wait's, or a retry's."""
+
+    number: int
+    step: StepKey
+    due_ms: int
+
+
+class Cut(NamedTuple):
+    """What a restart removes: the whole journal of an instance (`steps` is None), or, beside everything that is about
+    the instance itself, its mailbox and its rollbacks, all that is about the given steps. Queued and started stay."""
+
+    number: int
+    steps: frozenset[StepKey] | None
+
+
+@dataclass(slots=True)
+class Commit:
+    """One transaction. It is applied in the order of its fields."""
+
+    deleted: list[int] = field(default_factory=list[int])
+    cuts: list[Cut] = field(default_factory=list[Cut])
+    created: list[InstanceRow] = field(default_factory=list[InstanceRow])
+    updated: dict[int, InstanceRow] = field(default_factory=dict[int, InstanceRow])
+    entries: list[EntryRow] = field(default_factory=list[EntryRow])
+    """`EventReceived` goes to the mailbox, and comes back from `load` at its place among the others."""
+    taken: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """Events (instance, seq) that leave the mailbox."""
+    disarmed: list[tuple[int, StepKey | None]] = field(
+        default_factory=list[tuple[int, StepKey | None]]
+    )
+    """Timers that go: one step's, or all of an instance's (None)."""
+    armed: list[TimerRow] = field(default_factory=list[TimerRow])
+
+
+class StoredInstance(NamedTuple):
+    """An instance as it is found again: its row and its whole journal, in order."""
+
+    row: InstanceRow
+    entries: list[tuple[int, Entry]]
+
+
+class InstanceQuery(NamedTuple):
+    """Which instances a listing wants: newest first unless `ascending`. Times are inclusive bounds on creation.
+
+    `after` is the number of the last row of the page before; `offset` counts rows to skip.
+    """
+
+    workflow: str
+    status: InstanceStatus | None = None
+    created_from_ms: int | None = None
+    created_to_ms: int | None = None
+    ascending: bool = False
+    after: int | None = None
+    offset: int = 0
+    limit: int = 25
+
+
+class Journal(Protocol):
+    """Storage. Every method may raise `StorageError`; after a failed commit the journal must not be used again."""
+
+    async def open(self) -> None:
+        """Make it usable.
+
+        Raises:
+            JournalLocked: another process owns it.
+            JournalTooNew: a later version wrote it.
+            JournalCorrupt: it is not a journal, or is damaged.
+            JournalUnavailable: it cannot be written.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Give it up. Idempotent."""
+        ...
+
+    async def commit(self, commit: Commit) -> None:
+        """Write all of it, or nothing and raise."""
+        ...
+
+    async def last_number(self) -> int:
+        """The highest number ever given to an instance (0: none), so that numbers are not used again."""
+        ...
+
+    async def load(
+        self, keys: Sequence[InstanceKey]
+    ) -> dict[InstanceKey, StoredInstance | JournalCorrupt]:
+        """The instances of these names, those that exist; for one that does not decode, the error."""
+        ...
+
+    async def existing(self, keys: Sequence[InstanceKey]) -> set[InstanceKey]:
+        """Which of these names are taken."""
+        ...
+
+    async def row(self, key: InstanceKey) -> InstanceRow | None:
+        """One instance's row."""
+        ...
+
+    async def rows(self, query: InstanceQuery) -> list[InstanceRow]:
+        """A page of a listing."""
+        ...
+
+    async def count(self, query: InstanceQuery) -> int:
+        """How many instances the query matches, whatever its page."""
+        ...
+
+    async def status_counts(self, workflow: str) -> dict[InstanceStatus, int]:
+        """How many instances of the workflow there are, by status; statuses with none are left out."""
+        ...
+
+    async def recoverable(self, after: int, limit: int) -> list[InstanceRow]:
+        """Instances that must be taken up at start, in order of number, above `after`: queued, running, waiting for
+        pause, rolling back. (Waiting ones are found by their timers, paused ones by a request.)"""
+        ...
+
+    async def due(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, TimerRow]]:
+        """The earliest timers of waiting and running instances due at or before `until_ms`, in order of due time.
+
+        (The timers of queued and rolling-back instances are armed again when they start.)
+        """
+        ...
+
+    async def next_due_ms(self, after_ms: int) -> int | None:
+        """When the earliest timer, of those that `due` would give, is due later than `after_ms`."""
+        ...

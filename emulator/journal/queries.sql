@@ -1,0 +1,186 @@
+-- What the journal asks of SQLite: a name after two dashes, then its statement.
+--
+-- A write is one statement, and so is its own transaction: nothing can come between its parts. Rows travel as one
+-- JSON text, in and out. Bound or fetched one by one they would take the interpreter's lock once a row, and a busy
+-- event loop lets go of it rarely: 4,000 entries took seconds that way, and a tenth of one this way.
+
+-- inspect
+SELECT
+    (SELECT application_id FROM pragma_application_id),
+    (SELECT user_version FROM pragma_user_version),
+    (SELECT count(*) FROM sqlite_schema);
+
+-- prepare
+PRAGMA auto_vacuum = INCREMENTAL;
+PRAGMA journal_mode = WAL;
+PRAGMA foreign_keys = ON;
+PRAGMA temp_store = MEMORY;
+
+-- check
+PRAGMA quick_check(1);
+
+-- whole_commit
+CREATE TEMP VIEW whole_commit AS
+SELECT NULL AS deleted, NULL AS cuts, NULL AS created, NULL AS updated, NULL AS entries, NULL AS received, NULL AS taken, NULL AS disarmed, NULL AS armed;
+
+CREATE TEMP TRIGGER apply_commit INSTEAD OF INSERT ON whole_commit
+BEGIN
+    DELETE FROM instance WHERE number IN (SELECT value FROM json_each(NEW.deleted));
+
+    DELETE FROM entry
+    WHERE number IN (SELECT value ->> 0 FROM json_each(NEW.cuts) WHERE value ->> 1 IS NULL);
+
+    -- Beside the steps: the instance's own entries, but for queued and started, and the rollback (17 to 25).
+    DELETE FROM entry
+    WHERE number IN (SELECT value ->> 0 FROM json_each(NEW.cuts) WHERE value ->> 1 IS NOT NULL)
+        AND (
+            (step IS NULL AND event NOT IN (0, 1))
+            OR event BETWEEN 17 AND 25
+            OR (number, (SELECT step_kind FROM fact WHERE fact.event = entry.event), step) IN (
+                SELECT cut.value ->> 0, step.value ->> 0, step.value ->> 1
+                FROM json_each(NEW.cuts) AS cut, json_each(cut.value, '$[1]') AS step
+            )
+        );
+
+    -- A restart drops the events, whatever it keeps.
+    DELETE FROM mailbox WHERE number IN (SELECT value ->> 0 FROM json_each(NEW.cuts));
+
+    INSERT INTO instance (
+        number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms,
+        source, schedule, success_retention_ms, error_retention_ms, params
+    )
+    SELECT
+        value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
+        value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12
+    FROM json_each(NEW.created);
+
+    UPDATE instance
+    SET
+        status = change.value ->> 1,
+        modified_ms = change.value ->> 2,
+        started_ms = change.value ->> 3,
+        ended_ms = change.value ->> 4
+    FROM json_each(NEW.updated) AS change
+    WHERE instance.number = change.value ->> 0;
+
+    INSERT INTO entry (number, seq, event, at_ms, step, body)
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5
+    FROM json_each(NEW.entries);
+
+    INSERT INTO mailbox (number, seq, at_ms, event_type, payload)
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
+    FROM json_each(NEW.received);
+
+    DELETE FROM mailbox
+    WHERE (number, seq) IN (SELECT value ->> 0, value ->> 1 FROM json_each(NEW.taken));
+
+    DELETE FROM timer
+    WHERE number IN (SELECT value ->> 0 FROM json_each(NEW.disarmed) WHERE value ->> 1 IS NULL);
+
+    DELETE FROM timer
+    WHERE (number, kind, step) IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(NEW.disarmed));
+
+    INSERT INTO timer (number, kind, step, due_ms)
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3
+    FROM json_each(NEW.armed) WHERE true
+    ON CONFLICT DO UPDATE SET due_ms = excluded.due_ms;
+END;
+
+-- commit
+INSERT INTO whole_commit (deleted, cuts, created, updated, entries, received, taken, disarmed, armed)
+VALUES (:deleted, :cuts, :created, :updated, :entries, :received, :taken, :disarmed, :armed);
+
+-- commit_entries
+INSERT INTO entry (number, seq, event, at_ms, step, body)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5
+FROM json_each(:entries);
+
+-- last_number
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'instance'), 0);
+
+-- load
+WITH wanted AS MATERIALIZED (
+    SELECT DISTINCT number
+    FROM json_each(:keys) AS named
+    CROSS JOIN instance ON instance.workflow = named.value ->> 0 AND instance.id = named.value ->> 1
+)
+SELECT
+    (
+        SELECT json_group_array(json_array(
+            number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms,
+            source, schedule, success_retention_ms, error_retention_ms, params
+        ))
+        FROM wanted CROSS JOIN instance USING (number)
+    ),
+    (
+        SELECT json_group_array(json_array(number, seq, event, at_ms, step, body))
+        FROM wanted CROSS JOIN entry USING (number)
+    ),
+    (
+        SELECT json_group_array(json_array(number, seq, at_ms, event_type, payload))
+        FROM wanted CROSS JOIN mailbox USING (number)
+    );
+
+-- existing
+SELECT json_group_array(json_array(instance.workflow, instance.id))
+FROM json_each(:keys) AS named
+CROSS JOIN instance ON instance.workflow = named.value ->> 0 AND instance.id = named.value ->> 1;
+
+-- row
+SELECT json_group_array(json_array(
+    number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms,
+    source, schedule, success_retention_ms, error_retention_ms, params
+))
+FROM instance WHERE workflow = :workflow AND id = :id;
+
+-- rows
+SELECT json_group_array(json_array(
+    number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms,
+    source, schedule, success_retention_ms, error_retention_ms, params
+))
+FROM (
+    SELECT * FROM instance
+    WHERE {matches}
+    ORDER BY created_ms {direction}, number {direction}
+    LIMIT :limit OFFSET :offset
+);
+
+-- beyond
+AND (created_ms, number) {beyond} (
+    -- Where that row has been deleted, the one before it tells how far the listing had come.
+    coalesce((SELECT created_ms FROM instance WHERE number <= :after ORDER BY number DESC LIMIT 1), 0), :after
+)
+
+-- count
+SELECT count(*) FROM instance WHERE {matches};
+
+-- status_counts
+SELECT json_group_object(status, many)
+FROM (SELECT status, count(*) AS many FROM instance WHERE workflow = :workflow GROUP BY status);
+
+-- recoverable
+SELECT json_group_array(json_array(
+    number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms,
+    source, schedule, success_retention_ms, error_retention_ms, params
+))
+FROM (
+    SELECT * FROM instance
+    WHERE status IN ('queued', 'running', 'waitingForPause', 'rollingBack') AND number > :after
+    ORDER BY number LIMIT :limit
+);
+
+-- due
+SELECT json_group_array(json_array(workflow, id, number, kind, step, due_ms))
+FROM (
+    SELECT workflow, id, timer.number, kind, step, due_ms
+    FROM timer CROSS JOIN instance ON instance.number = timer.number
+    WHERE status IN ('waiting', 'running') AND due_ms <= :until_ms
+    ORDER BY due_ms, timer.number, kind, step LIMIT :limit
+);
+
+-- next_due_ms
+SELECT (
+    SELECT due_ms FROM timer CROSS JOIN instance ON instance.number = timer.number
+    WHERE status IN ('waiting', 'running') AND due_ms > :after_ms
+    ORDER BY due_ms LIMIT 1
+);

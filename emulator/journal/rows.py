@@ -1,0 +1,248 @@
+"""Facts, entries and instances as rows, and back.
+
+Rows cross into SQLite and out of it as JSON texts of arrays (see `queries.sql`). What a user's value or an entry
+says is a string inside them, so that its text is kept to the letter and its depth does not matter.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TypeVar
+
+import msgspec
+
+from emulator.domain.entries import FACTS, STEP_KINDS, Entry, EventReceived, Fact
+from emulator.domain.instance import Creation, InstanceKey, Schedule, TriggerSource
+from emulator.domain.status import InstanceStatus
+from emulator.domain.steps import StepKey, StepKind
+from emulator.errors import JournalCorrupt
+from emulator.journal.port import Commit, EntryRow, InstanceRow, StoredInstance, TimerRow
+
+_T = TypeVar("_T")
+
+StoredEntry = tuple[int, int, int, int, str | None, str]
+"""number, seq, event, at_ms, step's label, body"""
+
+StoredEvent = tuple[int, int, int, str, str | None]
+"""number, seq, at_ms, event_type, payload"""
+
+StoredRow = tuple[
+    int,
+    str,
+    str,
+    str,
+    int,
+    int,
+    int | None,
+    int | None,
+    str,
+    str | None,
+    int | None,
+    int | None,
+    str,
+]
+"""The columns of `instance`, in their order."""
+
+StoredTimer = tuple[str, str, int, StepKind, str, int]
+"""workflow, id, number, kind, step's label, due_ms"""
+
+
+def to_json(value: object) -> str:
+    """Encode rows for SQLite."""
+    return msgspec.json.encode(value).decode()
+
+
+def from_json(text: str, rows: type[_T]) -> _T:
+    """Decode what SQLite has answered.
+
+    Raises:
+        JournalCorrupt: a column does not hold what it should.
+    """
+    try:
+        return msgspec.json.decode(text, type=rows)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise JournalCorrupt(f"A row of the journal cannot be read: {error}.") from error
+
+
+def entry_to_row(row: EntryRow) -> StoredEntry:
+    """Flatten an entry; a step's kind is not kept, for it follows from the event."""
+    at_ms, step, fact = row.entry
+    return row.number, row.seq, fact.event, at_ms, step and step.label, to_json(fact)
+
+
+def _fact(kind: type[Fact], body: str) -> Fact:
+    if "payload" not in kind.__struct_fields__:
+        return msgspec.json.decode(body, type=kind)
+    # Apart, for msgspec reads `Raw | None` as None alone; and no payload is not the payload null.
+    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    payload = fields.pop("payload", None)
+    fact = msgspec.json.decode(msgspec.json.encode(fields), type=kind)
+    return msgspec.structs.replace(fact, payload=payload)
+
+
+def entry_from_row(stored: StoredEntry, key: InstanceKey) -> Entry:
+    """Read an entry of the instance `key`.
+
+    Raises:
+        JournalCorrupt: naming the workflow, the instance and the entry's place.
+    """
+    _, seq, event, at_ms, label, body = stored
+    try:
+        fact = _fact(FACTS[event], body)
+        step = None if label is None else StepKey.from_label(STEP_KINDS[event], label)
+    except (msgspec.DecodeError, RecursionError, KeyError, ValueError) as error:
+        raise JournalCorrupt(
+            f"Entry {seq} (event {event}) of instance {key.id!r} of workflow {key.workflow!r} "
+            f"cannot be read: {type(error).__name__}: {error}."
+        ) from error
+    return Entry(at_ms, step, fact)
+
+
+def event_to_row(row: EntryRow) -> StoredEvent:
+    """Flatten an event for the mailbox."""
+    fact = row.entry.fact
+    assert isinstance(fact, EventReceived)
+    payload = None if fact.payload is None else bytes(fact.payload).decode()
+    return row.number, row.seq, row.entry.at_ms, fact.event_type, payload
+
+
+def event_from_row(stored: StoredEvent) -> tuple[int, Entry]:
+    """Read an event of the mailbox, as the entry it is. Its payload is not looked into."""
+    _, seq, at_ms, event_type, payload = stored
+    raw = None if payload is None else msgspec.Raw(payload.encode())
+    return seq, Entry(at_ms, None, EventReceived(event_type, raw))
+
+
+def instance_to_row(row: InstanceRow) -> StoredRow:
+    """Flatten an instance's row."""
+    made = row.creation
+    return (
+        row.number,
+        made.workflow,
+        made.id,
+        row.status,
+        made.created_ms,
+        row.modified_ms,
+        row.started_ms,
+        row.ended_ms,
+        made.source,
+        to_json(made.schedule) if made.schedule else None,
+        made.success_retention_ms,
+        made.error_retention_ms,
+        bytes(made.params).decode(),
+    )
+
+
+def instance_from_row(stored: StoredRow) -> InstanceRow:
+    """Read an instance's row. Its params are not looked into: whoever needs them will.
+
+    Raises:
+        JournalCorrupt: naming the workflow and the instance.
+    """
+    number, workflow, id_, status, created_ms, modified_ms, started_ms, ended_ms = stored[:8]
+    source, schedule, success_retention_ms, error_retention_ms, params = stored[8:]
+    try:
+        creation = Creation(
+            workflow,
+            id_,
+            msgspec.Raw(params.encode()),
+            created_ms,
+            TriggerSource(source),
+            msgspec.json.decode(schedule, type=Schedule) if schedule else None,
+            success_retention_ms,
+            error_retention_ms,
+        )
+        shown = InstanceStatus(status)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise JournalCorrupt(
+            f"The row of instance {id_!r} of workflow {workflow!r} cannot be read: {error}."
+        ) from error
+    return InstanceRow(number, creation, shown, modified_ms, started_ms, ended_ms)
+
+
+def keys_from_json(text: str) -> set[InstanceKey]:
+    """Read names of instances."""
+    return set(from_json(text, list[InstanceKey]))
+
+
+def instances_from_json(text: str) -> list[InstanceRow]:
+    """Read the instances of a listing."""
+    return [instance_from_row(stored) for stored in from_json(text, list[StoredRow])]
+
+
+def stored_from_json(
+    rows: str, entries: str, events: str
+) -> dict[InstanceKey, StoredInstance | JournalCorrupt]:
+    """Put instances, their entries and their mailboxes together; for an instance that does not decode, the error."""
+    journals: dict[int, list[StoredEntry]] = {}
+    for entry in from_json(entries, list[StoredEntry]):
+        journals.setdefault(entry[0], []).append(entry)
+    mailboxes: dict[int, list[StoredEvent]] = {}
+    for event in from_json(events, list[StoredEvent]):
+        mailboxes.setdefault(event[0], []).append(event)
+    return {
+        InstanceKey(row[1], row[2]): _stored_instance(
+            row, journals.get(row[0], []), mailboxes.get(row[0], [])
+        )
+        for row in from_json(rows, list[StoredRow])
+    }
+
+
+def _stored_instance(
+    row: StoredRow, entries: list[StoredEntry], events: list[StoredEvent]
+) -> StoredInstance | JournalCorrupt:
+    key = InstanceKey(row[1], row[2])
+    try:
+        journal = [(entry[1], entry_from_row(entry, key)) for entry in entries]
+        journal += [event_from_row(event) for event in events]
+        journal.sort(key=itemgetter(0))
+        return StoredInstance(instance_from_row(row), journal)
+    except JournalCorrupt as error:
+        return error
+
+
+def timers_from_json(text: str) -> list[tuple[InstanceKey, TimerRow]]:
+    """Read timers and whose they are."""
+    return [
+        (InstanceKey(workflow, id_), TimerRow(number, StepKey.from_label(kind, label), due_ms))
+        for workflow, id_, number, kind, label, due_ms in from_json(text, list[StoredTimer])
+    ]
+
+
+def entries_to_json(entries: list[EntryRow]) -> str:
+    """Encode entries for SQLite, but for those of the mailbox."""
+    return to_json([entry_to_row(row) for row in entries if not is_event(row)])
+
+
+def is_event(row: EntryRow) -> bool:
+    """Whether an entry has its place in the mailbox."""
+    return isinstance(row.entry.fact, EventReceived)
+
+
+def commit_to_json(commit: Commit) -> dict[str, str]:
+    """Encode a whole commit: a text for each of its fields."""
+    return {
+        "deleted": to_json(commit.deleted),
+        "cuts": to_json(
+            [
+                (number, None if steps is None else [(step.kind, step.label) for step in steps])
+                for number, steps in commit.cuts
+            ]
+        ),
+        "created": to_json([instance_to_row(row) for row in commit.created]),
+        "updated": to_json(
+            [
+                (row.number, row.status, row.modified_ms, row.started_ms, row.ended_ms)
+                for row in commit.updated.values()
+            ]
+        ),
+        "entries": entries_to_json(commit.entries),
+        "received": to_json([event_to_row(row) for row in commit.entries if is_event(row)]),
+        "taken": to_json(commit.taken),
+        "disarmed": to_json(
+            [(number, step and step.kind, step and step.label) for number, step in commit.disarmed]
+        ),
+        "armed": to_json(
+            [(number, step.kind, step.label, due_ms) for number, step, due_ms in commit.armed]
+        ),
+    }

@@ -1,0 +1,271 @@
+"""`SqliteJournal`: the journal in a SQLite file, through aiosqlite.
+
+Theory of operation
+===================
+Every write and every read is one SQL statement, hence one call of aiosqlite: one hop to its thread and back. A
+statement is its own transaction, so no transaction is ever open between two calls; calls that overlap cannot come
+between one another's parts; and a caller that is cancelled leaves a statement that still happens as a whole, on a
+connection that is free right after. A commit is an insertion into a view, whose trigger does the rest (see
+`queries.sql`).
+
+What the engine asks goes over the connection that writes, and is answered in the order of the calls. Listings have a
+connection of their own, so that a long one does not hold up commits.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import aiosqlite
+
+from emulator.domain.status import InstanceStatus
+from emulator.errors import JournalCorrupt, JournalUnavailable, StorageError
+from emulator.journal.lock import JournalLock
+from emulator.journal.rows import (
+    commit_to_json,
+    entries_to_json,
+    from_json,
+    instances_from_json,
+    is_event,
+    keys_from_json,
+    stored_from_json,
+    timers_from_json,
+    to_json,
+)
+from emulator.journal.schema import STATEMENTS, inspect, migrate
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from emulator.domain.instance import InstanceKey
+    from emulator.journal.port import Commit, InstanceQuery, InstanceRow, StoredInstance, TimerRow
+
+_BUSY_TIMEOUT_S = 30.0
+"""How long another process, such as the sqlite3 shell, may hold the write lock."""
+
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "the disk is full. Make room and start again",
+    sqlite3.SQLITE_READONLY: "it cannot be written. Allow it, or choose another folder with --persist-to",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened. Allow it, or choose another folder with --persist-to",
+    sqlite3.SQLITE_IOERR: "the disk fails. Check it, or choose another folder with --persist-to",
+    sqlite3.SQLITE_BUSY: "another program holds its write lock. Close that program and start again",
+}
+
+
+def _storage_error(error: sqlite3.Error, where: str) -> StorageError:
+    # Errors of the Python module itself, such as a text that is too long, carry no code.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code in _ADVICE:
+        return JournalUnavailable(f"The journal {where}: {_ADVICE[code]} (SQLite: {error}).")
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return JournalCorrupt(
+            f"The journal {where} is damaged, or is not a SQLite file (SQLite: {error}). "
+            "Restore it, or choose another folder with --persist-to."
+        )
+    return StorageError(f"The journal {where} refused a statement (SQLite: {error}).")
+
+
+def _reach(where: str) -> None:
+    """Make sure that the file can be opened, or made.
+
+    A connection that fails to open ends its thread without waiting for it; where the loop ends first, that thread
+    dies with a traceback. So it is found out before.
+    """
+    try:
+        Path(where).open("ab").close()
+    except OSError as error:
+        raise JournalUnavailable(
+            f"The journal {where} cannot be opened: {error.strerror}. "
+            "Allow it, or choose another folder with --persist-to."
+        ) from error
+
+
+def _connection(where: str) -> aiosqlite.Connection:
+    """A connection whose thread does not keep a program alive that has ended without closing it.
+
+    Threads inherit that from the thread that makes them, and aiosqlite has no option for it.
+    """
+    made: list[aiosqlite.Connection] = []
+
+    def make() -> None:
+        made.append(aiosqlite.connect(where, timeout=_BUSY_TIMEOUT_S, isolation_level=None))
+
+    maker = threading.Thread(target=make, daemon=True)
+    maker.start()
+    maker.join()
+    return made[0]
+
+
+class SqliteJournal:
+    """A journal in the file `path`, or in memory.
+
+    `full_durability` waits for the disk at every commit: what is committed then survives a power cut, not only
+    a killed process.
+    """
+
+    def __init__(self, path: Path | Literal[":memory:"], *, full_durability: bool = False) -> None:
+        self._where = str(path)
+        self._lock = JournalLock(path) if isinstance(path, Path) else None
+        self._synchronous = "FULL" if full_durability else "NORMAL"
+        self._opened = AsyncExitStack()
+        self._writer: aiosqlite.Connection | None = None
+        self._reader: aiosqlite.Connection | None = None
+
+    async def open(self) -> None:
+        """Take the lock, check the file, bring its format up to date. See `Journal.open`."""
+        assert self._writer is None, "the journal is not open yet"
+        async with AsyncExitStack() as opened:
+            if self._lock is not None:
+                self._lock.acquire()
+                opened.callback(self._lock.release)
+                _reach(self._where)
+            with self._clear_errors():
+                writer = await opened.enter_async_context(_connection(self._where))
+                await self._prepare(writer)
+                reader = writer
+                if self._lock is not None:
+                    reader = await opened.enter_async_context(_connection(self._where))
+                    await reader.execute_fetchall("PRAGMA query_only = ON")
+            self._writer, self._reader = writer, reader
+            self._opened = opened.pop_all()
+
+    async def close(self) -> None:
+        """Close the file and release the lock. Idempotent."""
+        opened, self._opened = self._opened, AsyncExitStack()
+        self._writer = self._reader = None
+        with self._clear_errors():
+            await opened.aclose()
+
+    def publish_port(self, port: int) -> None:
+        """Let a second process that wants the open journal learn where this one answers."""
+        if self._lock is not None:
+            self._lock.publish_port(port)
+
+    async def commit(self, commit: Commit) -> None:
+        """Write all of it, or nothing and raise. See `Journal.commit`."""
+        if commit.entries and not _concerns_rows(commit):
+            # What a step does most: a third of the time of the whole.
+            await self._fetch("commit_entries", entries=entries_to_json(commit.entries))
+        else:
+            await self._fetch("commit", **commit_to_json(commit))
+
+    async def last_number(self) -> int:
+        """The highest number ever given."""
+        return await self._value("last_number")
+
+    async def load(
+        self, keys: Sequence[InstanceKey]
+    ) -> dict[InstanceKey, StoredInstance | JournalCorrupt]:
+        """The instances of these names, those that exist; for one that does not decode, the error."""
+        [(rows, entries, events)] = await self._fetch("load", keys=to_json(keys))
+        return stored_from_json(rows, entries, events)
+
+    async def existing(self, keys: Sequence[InstanceKey]) -> set[InstanceKey]:
+        """Which of these names are taken."""
+        return keys_from_json(await self._value("existing", keys=to_json(keys)))
+
+    async def row(self, key: InstanceKey) -> InstanceRow | None:
+        """One instance's row."""
+        [(text,)] = await self._listing(STATEMENTS["row"], workflow=key.workflow, id=key.id)
+        return next(iter(instances_from_json(text)), None)
+
+    async def rows(self, query: InstanceQuery) -> list[InstanceRow]:
+        """A page of a listing."""
+        beyond, direction = (">", "ASC") if query.ascending else ("<", "DESC")
+        matches = _matches(query)
+        if query.after is not None:
+            matches += " " + STATEMENTS["beyond"].format(beyond=beyond)
+        sql = STATEMENTS["rows"].format(matches=matches, direction=direction)
+        [(text,)] = await self._listing(sql, **query._asdict())
+        return instances_from_json(text)
+
+    async def count(self, query: InstanceQuery) -> int:
+        """How many instances the query matches, whatever its page."""
+        sql = STATEMENTS["count"].format(matches=_matches(query))
+        [(many,)] = await self._listing(sql, **query._asdict())
+        return many
+
+    async def status_counts(self, workflow: str) -> dict[InstanceStatus, int]:
+        """How many instances of the workflow there are, by status."""
+        [(text,)] = await self._listing(STATEMENTS["status_counts"], workflow=workflow)
+        return from_json(text, dict[InstanceStatus, int])
+
+    async def recoverable(self, after: int, limit: int) -> list[InstanceRow]:
+        """Instances that must be taken up at start, in order of number."""
+        return instances_from_json(await self._value("recoverable", after=after, limit=limit))
+
+    async def due(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, TimerRow]]:
+        """The earliest timers of waiting instances, in order of due time."""
+        return timers_from_json(await self._value("due", until_ms=until_ms, limit=limit))
+
+    async def next_due_ms(self, after_ms: int) -> int | None:
+        """When the earliest timer of a waiting instance later than `after_ms` is due."""
+        return await self._value("next_due_ms", after_ms=after_ms)
+
+    async def _prepare(self, writer: aiosqlite.Connection) -> None:
+        version = await inspect(writer, self._where)
+        await writer.executescript(STATEMENTS["prepare"])
+        await writer.execute_fetchall(f"PRAGMA synchronous = {self._synchronous}")
+        [(verdict,)] = await writer.execute_fetchall(STATEMENTS["check"])
+        if verdict != "ok":
+            raise JournalCorrupt(
+                f"The journal {self._where} is damaged ({verdict}). "
+                "Restore it, or choose another folder with --persist-to."
+            )
+        await migrate(writer, version)
+        await writer.executescript(STATEMENTS["whole_commit"])
+
+    async def _value(self, statement: str, **parameters: object) -> Any:
+        [(value,)] = await self._fetch(statement, **parameters)
+        return value
+
+    async def _fetch(self, statement: str, **parameters: object) -> list[Any]:
+        return await self._run(self._writer, STATEMENTS[statement], parameters)
+
+    async def _listing(self, sql: str, **parameters: object) -> list[Any]:
+        return await self._run(self._reader, sql, parameters)
+
+    async def _run(
+        self, connection: aiosqlite.Connection | None, sql: str, parameters: dict[str, object]
+    ) -> list[Any]:
+        if connection is None:
+            raise JournalUnavailable(f"The journal {self._where} is not open.")
+        with self._clear_errors():
+            # aiosqlite's annotation says a sequence, SQLite takes names as well.
+            return list(await connection.execute_fetchall(sql, parameters))
+
+    @contextmanager
+    def _clear_errors(self) -> Generator[None, None, None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise _storage_error(error, self._where) from error
+
+
+def _concerns_rows(commit: Commit) -> bool:
+    return bool(
+        commit.deleted
+        or commit.cuts
+        or commit.created
+        or commit.updated
+        or commit.disarmed
+        or commit.armed
+        or commit.taken
+        or any(is_event(row) for row in commit.entries)
+    )
+
+
+def _matches(query: InstanceQuery) -> str:
+    """The conditions that the query sets, and no others, so that SQLite finds the index for them."""
+    conditions = ["workflow = :workflow"]
+    if query.status is not None:
+        conditions.append("status = :status")
+    if query.created_from_ms is not None:
+        conditions.append("created_ms >= :created_from_ms")
+    if query.created_to_ms is not None:
+        conditions.append("created_ms <= :created_to_ms")
+    return " AND ".join(conditions)

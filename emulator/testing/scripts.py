@@ -1,0 +1,345 @@
+"""The programs of the simulation: scripts drawn from a seed, and the workflow that performs one.
+
+A script is a tree of what users write: steps, sleeps and waits; one after the other, in loops, side by side, in races;
+failures that are caught or not, and code that will not be cancelled. It is replayable as users' code has to be: what it
+does depends on nothing but its event and what its steps have answered. Names are unique to a place in the script; a
+loop uses them again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, NamedTuple
+
+from emulator.domain.config import RetryConfig, StepConfig
+from emulator.domain.instance import InstanceKey
+from emulator.domain.steps import StepKey
+from emulator.engine.programs import RunEvent
+from emulator.engine.steps import AttemptContext, Compensation, RollbackCode, StepCode, StepContext
+from emulator.errors import NonRetryableError, WorkflowTimeoutError
+from emulator.testing.faults import rest
+from emulator.testing.trace import Invoked, Trace
+
+EVENT_TYPES = ("paid", "shipped")
+
+_SHORT_MS = (0, 1, 3, 40)
+_LONG_MS = (0, 2, 700, 5_000, 11_000, 45_000, 180_000, 4_000_000)
+_DEEPEST = 3
+
+
+class Unstorable(NamedTuple):
+    """What a step must not return."""
+
+
+_ERRORS: dict[str, Callable[[], BaseException]] = {
+    "RuntimeError": lambda: RuntimeError("on purpose"),
+    "ValueError": lambda: ValueError("on purpose"),
+    "NonRetryableError": lambda: NonRetryableError("on purpose"),
+    "CancelledError": asyncio.CancelledError,
+    "SystemExit": lambda: SystemExit(3),
+}
+
+
+@dataclass(frozen=True)
+class Handler:
+    """A rollback handler that fails so often before it succeeds."""
+
+    fails: int
+    limit: int
+    takes_ms: int
+
+
+@dataclass(frozen=True)
+class Do:
+    """A step whose first `fails` attempts fail; an attempt takes `takes_ms`. `inner` is a step inside its callback."""
+
+    name: str
+    fails: int = 0
+    error: str = "RuntimeError"
+    takes_ms: int = 0
+    limit: int = 0
+    delay_ms: int = 0
+    timeout_ms: int = 600_000
+    in_thread: bool = False
+    handler: Handler | None = None
+    inner: Do | None = None
+
+
+@dataclass(frozen=True)
+class Sleep:
+    """A sleep for a duration, or with `until` to that long after the instance's creation."""
+
+    name: str
+    duration_ms: int
+    until: bool = False
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A wait for an event."""
+
+    name: str
+    event_type: str
+    timeout_ms: int
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """One after the other."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The same so many times."""
+
+    times: int
+    body: Node
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """Side by side, in a task group or with `gather`, which lets the others go on when one fails."""
+
+    parts: tuple[Node, ...]
+    in_group: bool
+
+
+@dataclass(frozen=True)
+class Race:
+    """The first to end wins, and a step named after it is taken. The losers are cancelled, or left to themselves."""
+
+    name: str
+    parts: tuple[Node, ...]
+    cancels: bool
+
+
+@dataclass(frozen=True)
+class Caught:
+    """Failures are caught; if it is `stubborn`, a cancellation too."""
+
+    body: Node
+    stubborn: bool
+
+
+@dataclass(frozen=True)
+class Fail:
+    """`run()` raises."""
+
+    error: str
+
+
+Node = Do | Sleep | Wait | Sequence | Loop | Parallel | Race | Caught | Fail
+
+
+@dataclass
+class Stage:
+    """Where scripts are performed: a process, and the world outside that remembers the calls of callbacks.
+
+    `handled` counts the calls of rollback handlers, by instance and step, across all processes.
+    """
+
+    process: int
+    trace: Trace
+    handled: Counter[tuple[InstanceKey, StepKey]]
+
+
+class Performer:
+    """A workflow whose `run()` follows a script."""
+
+    def __init__(self, script: Node, stage: Stage) -> None:
+        self._script = script
+        self._stage = stage
+
+    async def run(self, event: RunEvent, step: StepContext) -> object:
+        """Follow the script."""
+        await _Performance(self._stage, event, step).play(self._script)
+        return event.instance_id
+
+
+@dataclass
+class _Performance:
+    """One incarnation of a script."""
+
+    stage: Stage
+    event: RunEvent
+    step: StepContext
+    _rounds: dict[str, int] = field(default_factory=dict[str, int])
+
+    async def play(self, node: Node) -> None:
+        match node:
+            case Do():
+                await self._do(node)
+            case Sleep(name, duration_ms, until=True):
+                await self.step.sleep_until(name, self.event.timestamp_ms + duration_ms)
+            case Sleep(name, duration_ms):
+                await self.step.sleep(name, duration_ms)
+            case Wait(name, event_type, timeout_ms):
+                await self.step.wait_for_event(name, event_type, timeout_ms)
+            case Sequence(parts):
+                for part in parts:
+                    await self.play(part)
+            case Loop(times, body):
+                for _ in range(times):
+                    await self.play(body)
+            case Parallel(parts, in_group):
+                await self._side_by_side([self.play(part) for part in parts], in_group=in_group)
+            case Race():
+                await self._race(node)
+            case Caught(body, stubborn):
+                try:
+                    await self.play(body)
+                except BaseException as error:
+                    if not stubborn and not isinstance(error, Exception):
+                        raise
+            case Fail(error):
+                raise _ERRORS[error]()
+
+    async def _side_by_side(
+        self, branches: list[Coroutine[Any, Any, None]], *, in_group: bool
+    ) -> None:
+        if in_group:
+            async with asyncio.TaskGroup() as group:
+                for branch in branches:
+                    group.create_task(branch)
+        else:
+            await asyncio.gather(*branches)
+
+    async def _race(self, race: Race) -> None:
+        this_round = self._rounds[race.name] = self._rounds.get(race.name, 0) + 1
+        runners = [asyncio.ensure_future(self.play(part)) for part in race.parts]
+        await asyncio.wait(runners, return_when=asyncio.FIRST_COMPLETED)
+        winner = next(place for place, runner in enumerate(runners) if runner.done())
+        if race.cancels:
+            for runner in runners:
+                runner.cancel()
+        await self._do(Do(winner_step(race.name, this_round, winner)))
+
+    async def _do(self, node: Do) -> None:
+        await self.step.do(node.name, self._code(node), _config(node), self._rollback(node.handler))
+
+    async def _do_inside(self, inner: Do) -> None:
+        try:
+            await self._do(inner)
+        except WorkflowTimeoutError as error:
+            # Passed on, it would look like a timeout of the step round it.
+            raise RuntimeError("the step inside timed out") from error
+
+    def _code(self, node: Do) -> StepCode:
+        def call_in_thread(context: AttemptContext) -> object:
+            invoked = self._invoked(context)._replace(in_thread=True)
+            loop.call_soon_threadsafe(self.stage.trace.add, invoked)
+            return self._outcome(node, context)
+
+        async def call(context: AttemptContext) -> object:
+            self.stage.trace.add(self._invoked(context))
+            await rest(node.takes_ms)
+            if node.inner is not None:
+                await self._do_inside(node.inner)
+            return self._outcome(node, context)
+
+        loop = asyncio.get_running_loop()
+        return StepCode(call_in_thread if node.in_thread else call)
+
+    def _invoked(self, context: AttemptContext) -> Invoked:
+        key = InstanceKey(self.event.workflow_name, self.event.instance_id)
+        return Invoked(self.stage.process, key, context.step, context.attempt)
+
+    def _outcome(self, node: Do, context: AttemptContext) -> object:
+        if context.attempt > node.fails:
+            return {"step": context.step.label, "attempt": context.attempt}
+        if node.error in _ERRORS:
+            raise _ERRORS[node.error]()
+        return Unstorable()
+
+    def _rollback(self, handler: Handler | None) -> RollbackCode | None:
+        if handler is None:
+            return None
+
+        async def compensate(compensation: Compensation) -> None:
+            invoked = self._invoked(compensation.context)._replace(rollback=True)
+            self.stage.trace.add(invoked)
+            calls = self.stage.handled
+            calls[invoked.key, invoked.step] += 1
+            fails = calls[invoked.key, invoked.step] <= handler.fails
+            await rest(handler.takes_ms)
+            if fails:
+                raise RuntimeError("on purpose")
+
+        return RollbackCode(compensate, StepConfig(RetryConfig(handler.limit, 900), "10 minutes"))
+
+
+def winner_step(race: str, this_round: int, winner: int) -> str:
+    """Name the step that follows a race. Each round of a race has one winner, in every replay."""
+    return f"{race} round {this_round} won by {winner}"
+
+
+def draw_script(rng: random.Random) -> Node:
+    """Choose a script at random."""
+    names = (f"n{number}" for number in count())
+    parts = [_draw(rng, names, 0) for _ in range(rng.randint(1, 4))]
+    if rng.random() < 0.25:
+        parts.append(Fail(rng.choice(list(_ERRORS))))
+    return Sequence(tuple(parts))
+
+
+def _draw(rng: random.Random, names: Iterator[str], depth: int) -> Node:
+    if depth >= _DEEPEST or rng.random() < 0.5:
+        return _draw_step(rng, names)
+
+    def part() -> Node:
+        return _draw(rng, names, depth + 1)
+
+    def parts() -> tuple[Node, ...]:
+        return tuple(part() for _ in range(rng.randint(2, 3)))
+
+    match rng.choice(("sequence", "loop", "parallel", "race", "caught")):
+        case "sequence":
+            return Sequence(parts())
+        case "loop":
+            return Loop(rng.randint(2, 3), part())
+        case "parallel":
+            return Parallel(parts(), in_group=rng.random() < 0.5)
+        case "race":
+            return Race(next(names), parts(), cancels=rng.random() < 0.6)
+        case _:
+            return Caught(part(), stubborn=rng.random() < 0.3)
+
+
+def _draw_step(rng: random.Random, names: Iterator[str]) -> Node:
+    name = next(names)
+    match rng.choice(("do", "do", "do", "sleep", "wait")):
+        case "do":
+            return _draw_do(rng, names, name)
+        case "sleep":
+            until = rng.random() < 0.3
+            return Sleep(name, rng.choice(_LONG_MS) + until * 600_000, until)
+        case _:
+            return Wait(name, rng.choice(EVENT_TYPES), rng.choice(_LONG_MS))
+
+
+def _draw_do(rng: random.Random, names: Iterator[str], name: str) -> Do:
+    handler = Handler(rng.choice((0, 0, 0, 1, 2)), rng.randint(0, 2), rng.choice(_SHORT_MS))
+    has_inner = rng.random() < 0.1
+    return Do(
+        name,
+        fails=rng.choice((0, 0, 0, 1, 2, 5)),
+        error=rng.choice((*_ERRORS, "Unstorable", "RuntimeError")),
+        takes_ms=rng.choice((*_SHORT_MS, 2_000)),
+        limit=rng.randint(0, 3),
+        delay_ms=rng.choice(_LONG_MS),
+        timeout_ms=rng.choice((1_000, 600_000, 600_000)),
+        in_thread=rng.random() < 0.1,
+        handler=handler if rng.random() < 0.4 else None,
+        inner=_draw_do(rng, names, next(names)) if has_inner else None,
+    )
+
+
+def _config(node: Do) -> StepConfig:
+    return StepConfig(RetryConfig(node.limit, node.delay_ms), node.timeout_ms)

@@ -1,0 +1,342 @@
+"""Simulation by seed: the real engine, in virtual time, with clients, crashes and a bad disk, held against the laws.
+
+Theory of operation
+===================
+A seed decides everything: the scripts of the workflows, what clients do and when, how processes end, how slow the disk
+is, how the clock jumps, and the order in which ready tasks run. So a failing seed replays exactly.
+
+A simulation has two halves. In the first, clients work while one process after another meets its fault. In the second,
+all is well: paused instances are resumed, time passes, and everything must come to its end. The laws of a moment are
+asked at every commit, the laws of the whole trace at the end (see `checkers`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from emulator.core.inputs import (
+    DeleteRequested,
+    EventSent,
+    Input,
+    PauseRequested,
+    RestartRequested,
+    ResumeRequested,
+    TerminateRequested,
+)
+from emulator.core.state import InstanceState
+from emulator.domain import values
+from emulator.domain.instance import Creation, InstanceKey
+from emulator.domain.steps import StepKey
+from emulator.engine.engine import Engine
+from emulator.engine.programs import WorkflowDefinition
+from emulator.errors import EmulatorError, EngineStopped, StorageError
+from emulator.journal.memory import MemoryJournal
+from emulator.journal.port import Commit, InstanceQuery, InstanceRow, Journal, StoredInstance
+from emulator.journal.sqlite import SqliteJournal
+from emulator.testing import checkers
+from emulator.testing.checkers import LawBroken
+from emulator.testing.clock import EPOCH_MS, LoopClock
+from emulator.testing.faults import Crash, Fault, FaultPlan, FaultyJournal, holding, rest
+from emulator.testing.loop import run
+from emulator.testing.scripts import EVENT_TYPES, Node, Performer, Stage, draw_script
+from emulator.testing.trace import (
+    Answered,
+    Asked,
+    Committed,
+    ProcessEnded,
+    ProcessStarted,
+    Trace,
+)
+
+_RESTS_MS = (0, 0, 0, 1, 2, 30, 6_000, 70_000, 4_000_000)
+_SKEWS_MS = (-4_000_000, -2_000, 1_500, 100_000, 10_000_000)
+_FAR_FUTURE_MS = 2**53
+_ALL = 1_000_000
+_LONG_REST_MS = 86_400_000
+_LONG_RESTS = 40
+
+
+class SimulationFailed(AssertionError):
+    """A simulation broke a law; the message has the seed and the line that replays it."""
+
+
+class _OpenEngine(Engine):
+    """The engine, whose live states the laws may look at."""
+
+    def live_states(self) -> dict[int, InstanceState]:
+        return {actor.number: actor.state for actor in self._actors.values()}
+
+
+class Simulation:
+    """One run, decided by its seed.
+
+    `plan`, `scripts` and the other attributes are drawn at once, so that they can be shown; `run` may be called once.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.trace = Trace()
+        rng = self._rng = random.Random(seed)  # noqa: S311  no secret
+        self.plan = FaultPlan.draw(rng)
+        self.scripts: list[Node] = [draw_script(rng) for _ in range(rng.randint(2, 5))]
+        self.limits = [rng.choice((None, None, 1, 2)) for _ in self.scripts]
+        self.max_live = rng.choice((0, 1, 3, 1_000))
+        self.uses_sqlite = rng.random() < 0.25
+        self._journal: Journal = SqliteJournal(":memory:") if self.uses_sqlite else MemoryJournal()
+        self._stage = Stage(0, self.trace, Counter())
+        self._skew_ms = 0
+        self._clock = LoopClock()
+        self._engine: _OpenEngine | None = None
+        self._is_up = asyncio.Event()
+        self._calls = itertools.count(1)
+        self._broken: BaseException | None = None
+
+    def run(self) -> Trace:
+        """Run it and hold it against all laws.
+
+        Raises:
+            SimulationFailed: a law is broken, or something failed that should not.
+        """
+        try:
+            run(self._play(), seed=self.seed)
+            if self._broken is not None:
+                raise self._broken
+            for law in checkers.OF_TRACES:
+                law(self.trace)
+        except Exception as error:
+            raise SimulationFailed(f"{type(error).__name__}: {error}\n{self}") from error
+        return self.trace
+
+    def __str__(self) -> str:
+        return (
+            f"seed={self.seed} faults={[tuple(fault) for fault in self.plan.faults]}\n"
+            f"replay: python -m pytest tests/simulation --seed={self.seed}"
+        )
+
+    # the two halves
+
+    async def _play(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._hear_of_exception)
+        with holding():
+            await self._journal.open()
+        processes = asyncio.create_task(self._processes())
+        clients = [
+            asyncio.create_task(self._client(random.Random(self._rng.random())))  # noqa: S311
+            for _ in range(self._rng.randint(2, 5))
+        ]
+        await asyncio.wait([processes, *clients], return_when=asyncio.FIRST_EXCEPTION)
+        for client in clients:
+            if client.done():
+                await client
+            client.cancel()
+        engine = await processes
+        await self._settle(engine)
+        await engine.close()
+        with holding():
+            await self._journal.close()
+
+    async def _processes(self) -> _OpenEngine:
+        """One process after another meets its fault; the last one meets none."""
+        for fault in self.plan.faults:
+            engine = await self._start(fault)
+            how = await self._end_of(engine, fault)
+            self._is_up.clear()
+            self._down.set_result(None)
+            self.trace.add(ProcessEnded(self._stage.process, how))
+            await rest(fault.downtime_ms)
+            if self._rng.random() < 0.5:
+                self._skew_ms += self._rng.choice(_SKEWS_MS)
+        return await self._start(None)
+
+    async def _start(self, fault: Fault | None) -> _OpenEngine:
+        self._stage = Stage(self._stage.process + 1, self.trace, self._stage.handled)
+        self._clock = LoopClock(EPOCH_MS + self._skew_ms)
+        reload = asyncio.Event()
+        journal = FaultyJournal(
+            self._journal, self.plan.delays_ms, fault, self._committed, reload.set
+        )
+        engine = _OpenEngine(
+            journal, self._clock, self._definitions(self._stage), max_live=self.max_live
+        )
+        self._engine = engine
+        self.trace.add(ProcessStarted(self._stage.process))
+        await engine.start()
+        self._reload = reload
+        self._down: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._is_up.set()
+        return engine
+
+    def _definitions(self, stage: Stage) -> Iterable[WorkflowDefinition]:
+        for number, (script, limit) in enumerate(zip(self.scripts, self.limits, strict=True)):
+            yield WorkflowDefinition(
+                f"w{number}",
+                lambda script=script: Performer(script, stage),
+                concurrency_limit=limit,
+            )
+
+    async def _end_of(self, engine: Engine, fault: Fault) -> str:
+        """Wait until the process ends; one whose fault never comes, because nothing happens, is killed in time."""
+        end = asyncio.ensure_future(engine.closed())
+        reload = asyncio.ensure_future(self._reload.wait())
+        await asyncio.wait([end, reload], return_when=asyncio.FIRST_COMPLETED, timeout=40 * 86_400)
+        if not end.done():
+            reload.cancel()
+            await engine.close()
+            await end
+            return "closed"
+        reload.cancel()
+        try:
+            await end
+        except Crash:
+            return "crash"
+        except EngineStopped as error:
+            if not isinstance(error.__cause__, StorageError):
+                raise
+            return "full"
+        return "closed"
+
+    async def _settle(self, engine: Engine) -> None:
+        """Let everything come to its end."""
+        for _ in range(_LONG_RESTS):
+            rows = await self._rows()
+            if all(row.status in checkers.TERMINAL for row in rows):
+                return
+            for row in rows:
+                if row.status is checkers.InstanceStatus.PAUSED:
+                    await engine.ask(row.creation.key, ResumeRequested())
+            await rest(_LONG_REST_MS)
+
+    # clients
+
+    async def _client(self, rng: random.Random) -> None:
+        for _ in range(rng.randint(3, 12)):
+            await rest(rng.choice(_RESTS_MS))
+            await self._is_up.wait()
+            if rng.random() < 0.08:
+                self._jump(rng.choice(_SKEWS_MS))
+            key = InstanceKey(f"w{rng.randrange(len(self.scripts))}", f"i{rng.randint(0, 2)}")
+            await self._act(rng, key)
+
+    def _jump(self, skew_ms: int) -> None:
+        self._skew_ms += skew_ms
+        self._clock.skew(skew_ms)
+
+    async def _act(self, rng: random.Random, key: InstanceKey) -> None:
+        engine = self._engine
+        assert engine is not None
+        choices = ("create",) * 6 + ("event",) * 5 + ("pause", "resume", "resume", "read")
+        match rng.choice((*choices, "terminate", "restart", "restart", "delete")):
+            case "create":
+                await self._call(key, "create", lambda: self._create(engine, key))
+            case "event":
+                number = next(self._calls)
+                event = EventSent(rng.choice(EVENT_TYPES), values.encode(number, "an event"))
+                await self._call(key, "event", lambda: engine.ask(key, event), detail=number)
+            case "read":
+                await self._call(key, "read", lambda: engine.read(key, lambda state: state.status))
+            case "restart":
+                step = rng.choice(await self._steps(key)) if rng.random() < 0.6 else None
+                await self._ask(engine, key, "restart", RestartRequested(step))
+            case "terminate":
+                await self._ask(engine, key, "terminate", TerminateRequested(rng.random() < 0.6))
+            case operation:
+                item = {
+                    "pause": PauseRequested(),
+                    "resume": ResumeRequested(),
+                    "delete": DeleteRequested(),
+                }[operation]
+                await self._ask(engine, key, operation, item)
+
+    async def _ask(self, engine: Engine, key: InstanceKey, operation: str, item: Input) -> None:
+        await self._call(key, operation, lambda: engine.ask(key, item))
+
+    async def _create(self, engine: Engine, key: InstanceKey) -> None:
+        creation = Creation(key.workflow, key.id, values.encode({}, "params"), engine.now_ms())
+        [taken] = await engine.create([creation], may_be_taken=True)
+        if taken is not None:
+            raise taken
+
+    async def _steps(self, key: InstanceKey) -> list[StepKey | None]:
+        """The steps that a restart could begin at; None is the whole."""
+        with holding():
+            stored = (await self._journal.load([key])).get(key)
+        if not isinstance(stored, StoredInstance):
+            return [None]
+        steps = {entry.step: None for _, entry in stored.entries if entry.step is not None}
+        return [None, *steps]
+
+    async def _call(
+        self,
+        key: InstanceKey,
+        operation: str,
+        call: Callable[[], Coroutine[Any, Any, object]],
+        *,
+        detail: object = None,
+    ) -> None:
+        number, down = next(self._calls), self._down
+        self.trace.add(Asked(number, self._stage.process, key, operation, detail))
+        answer = asyncio.ensure_future(call())
+        # A process that dies takes along who waits for its answers.
+        await asyncio.wait([answer, down], return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            answer.cancel()
+            self.trace.add(Answered(number, EngineStopped.code))
+        elif isinstance(error := answer.exception(), EmulatorError):
+            self.trace.add(Answered(number, error.code))
+        else:
+            answer.result()
+            self.trace.add(Answered(number, "done"))
+
+    # the laws of a moment
+
+    async def _committed(self, commit: Commit) -> None:
+        self.trace.add(Committed(self._clock.now_ms(), commit))
+        try:
+            with holding():
+                await self._check(commit)
+        except LawBroken as broken:
+            self._broken = self._broken or broken
+
+    async def _check(self, commit: Commit) -> None:
+        """Hold the instances that a commit is about against the laws of a moment."""
+        assert self._engine is not None
+        rows = {row.number: row for row in await self._rows()}
+        touched = [
+            rows[number].creation.key
+            for number in sorted({each.number for each in commit.entries} & rows.keys())
+        ]
+        live = self._engine.live_states()
+        timers = await self._journal.due(_FAR_FUTURE_MS, _ALL)
+        for stored in (await self._journal.load(touched)).values():
+            assert isinstance(stored, StoredInstance)
+            checkers.fold(live[stored.row.number], stored)
+            checkers.deadlines(stored, [timer for _, timer in timers])
+            checkers.agreement_of_row(stored)
+        await self._check_workflows(list(rows.values()))
+
+    async def _check_workflows(self, rows: list[InstanceRow]) -> None:
+        for number, limit in enumerate(self.limits):
+            name = f"w{number}"
+            statuses = [row.status for row in rows if row.creation.workflow == name]
+            checkers.slots(statuses, limit, name)
+            checkers.agreement_of_counts(statuses, await self._journal.status_counts(name), name)
+
+    async def _rows(self) -> list[InstanceRow]:
+        with holding():
+            return [
+                row
+                for number in range(len(self.scripts))
+                for row in await self._journal.rows(InstanceQuery(f"w{number}", limit=_ALL))
+            ]
+
+    def _hear_of_exception(
+        self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]
+    ) -> None:
+        """A callback of the loop raised. (Tasks whose exceptions nobody fetches are the scripts' own affair.)"""
+        if "future" not in context and "task" not in context:
+            self._broken = self._broken or context.get("exception")

@@ -1,0 +1,253 @@
+"""Three journals that are told the same answer the same: in memory, SQLite in memory, SQLite in a file."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Coroutine
+from itertools import product
+from pathlib import Path
+from typing import TypeVar
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from emulator.domain.entries import (
+    AttemptStarted,
+    Entry,
+    EventReceived,
+    RollbackStepSucceeded,
+    SleepCompleted,
+    WorkflowQueued,
+    WorkflowRunning,
+    WorkflowStarted,
+)
+from emulator.domain.instance import InstanceKey
+from emulator.domain.status import InstanceStatus
+from emulator.domain.steps import StepKey, StepKind
+from emulator.journal.memory import MemoryJournal
+from emulator.journal.port import (
+    Commit,
+    Cut,
+    EntryRow,
+    InstanceQuery,
+    InstanceRow,
+    Journal,
+    TimerRow,
+)
+from emulator.journal.sqlite import SqliteJournal
+from tests.strategies import entries, instance_keys, instance_rows, step_keys
+
+T = TypeVar("T")
+WORKFLOWS = ("orders", "mail", "none")
+SLEEP = StepKey(StepKind.SLEEP, "nap", 1)
+NAMESAKE = StepKey(StepKind.DO, "nap", 1)
+HISTORY = [
+    Entry(1, None, WorkflowQueued()),
+    Entry(1, None, WorkflowStarted()),
+    Entry(1, None, WorkflowRunning()),
+    Entry(1, SLEEP, SleepCompleted()),
+    Entry(1, NAMESAKE, AttemptStarted(1)),
+    Entry(1, NAMESAKE, RollbackStepSucceeded()),
+]
+due_times_ms = st.integers(1, 6)
+
+
+class Journals(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.runner = asyncio.Runner()
+        self.memory = MemoryJournal()
+        self.file = SqliteJournal(Path(self.folder.name) / "journal.db")
+        self.journals: list[Journal] = [self.memory, SqliteJournal(":memory:"), self.file]
+        self.rows: dict[int, InstanceRow] = {}
+        self.steps: dict[int, set[StepKey]] = {}
+        self.events: dict[int, list[int]] = {}
+        self.last_number = 0
+        self.last_seq = 0
+        for journal in self.journals:
+            self.run(journal.open())
+
+    def run(self, work: Coroutine[object, object, T]) -> T:
+        return self.runner.run(work)
+
+    def write(self, commit: Commit) -> None:
+        for journal in self.journals:
+            self.run(journal.commit(commit))
+
+    def new_row(self, draw: st.DataObject, key: InstanceKey) -> InstanceRow:
+        self.last_number += draw.draw(st.integers(1, 3), label="numbers skipped, and one")
+        row = draw.draw(instance_rows(key, self.last_number))
+        self.rows[row.number] = row
+        self.steps[row.number] = set()
+        self.events[row.number] = []
+        return row
+
+    def append(self, number: int, new: list[Entry]) -> list[EntryRow]:
+        placed: list[EntryRow] = []
+        for entry in new:
+            self.last_seq += 1
+            if entry.step is not None:
+                self.steps[number].add(entry.step)
+            if isinstance(entry.fact, EventReceived):
+                self.events[number].append(self.last_seq)
+            placed.append(EntryRow(number, self.last_seq, entry))
+        return placed
+
+    def forget(self, number: int) -> None:
+        del self.rows[number], self.steps[number], self.events[number]
+
+    def any_number(self, data: st.DataObject) -> int:
+        return data.draw(st.sampled_from(sorted(self.rows)), label="number")
+
+    @rule(
+        data=st.data(), keys=st.sets(instance_keys, min_size=1), new=st.lists(entries, max_size=3)
+    )
+    def create(self, data: st.DataObject, keys: set[InstanceKey], new: list[Entry]) -> None:
+        taken = {row.creation.key for row in self.rows.values()}
+        created = [self.new_row(data, key) for key in sorted(keys - taken)]
+        appended = [row for made in created for row in self.append(made.number, new)]
+        self.write(Commit(created=created, entries=appended))
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data(), new=st.lists(entries, min_size=1, max_size=5))
+    def go_on(self, data: st.DataObject, new: list[Entry]) -> None:
+        self.write(Commit(entries=self.append(self.any_number(data), new)))
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data(), new=st.lists(entries, max_size=2), due_ms=due_times_ms)
+    def park(self, data: st.DataObject, new: list[Entry], due_ms: int) -> None:
+        number = self.any_number(data)
+        row = self.rows[number]._replace(status=InstanceStatus.WAITING, modified_ms=due_ms)
+        self.rows[number] = row
+        step = data.draw(step_keys() | st.sampled_from([SLEEP, *sorted(self.steps[number])]))
+        self.write(
+            Commit(
+                updated={number: row},
+                entries=self.append(number, new),
+                armed=[TimerRow(number, step, due_ms), TimerRow(number, step, due_ms + 1)],
+            )
+        )
+        self.steps[number].add(step)
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data())
+    def change(self, data: st.DataObject) -> None:
+        number = self.any_number(data)
+        old = self.rows[number]
+        drawn = data.draw(instance_rows(old.creation.key, number))
+        self.rows[number] = drawn._replace(creation=old.creation)
+        self.write(Commit(updated={number: self.rows[number]}))
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data(), new=st.lists(entries, max_size=2))
+    def take_events(self, data: st.DataObject, new: list[Entry]) -> None:
+        number = self.any_number(data)
+        sent = Entry(1, None, EventReceived("paid"))
+        self.write(Commit(entries=self.append(number, [sent, sent])))
+        taken = data.draw(st.sets(st.sampled_from(self.events[number]), min_size=1))
+        self.events[number] = [seq for seq in self.events[number] if seq not in taken]
+        self.write(
+            Commit(entries=self.append(number, new), taken=[(number, seq) for seq in sorted(taken)])
+        )
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data(), everything=st.booleans())
+    def disarm(self, data: st.DataObject, everything: bool) -> None:
+        number = self.any_number(data)
+        steps = sorted(self.steps[number])
+        step = None if everything or not steps else data.draw(st.sampled_from(steps))
+        self.write(Commit(disarmed=[(number, step)]))
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data(), everything=st.booleans(), new=st.lists(entries, max_size=2))
+    def restart(self, data: st.DataObject, everything: bool, new: list[Entry]) -> None:
+        number = self.any_number(data)
+        self.write(Commit(entries=self.append(number, HISTORY)))
+        steps = sorted(self.steps[number])
+        some = st.frozensets(st.sampled_from(steps))
+        cut = Cut(number, None if everything else data.draw(some))
+        self.events[number] = []
+        self.write(Commit(cuts=[cut], entries=self.append(number, new)))
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data())
+    def delete_and_create_again(self, data: st.DataObject) -> None:
+        number = self.any_number(data)
+        key = self.rows[number].creation.key
+        self.forget(number)
+        self.write(Commit(deleted=[number], created=[self.new_row(data, key)]))
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        number = self.any_number(data)
+        self.forget(number)
+        self.write(Commit(deleted=[number]))
+
+    @rule()
+    def close_and_reopen(self) -> None:
+        for journal in (self.memory, self.file):
+            self.run(journal.close())
+            self.run(journal.open())
+
+    @invariant()
+    def all_answer_the_same(self) -> None:
+        expected, *others = [self.run(self.answers(journal)) for journal in self.journals]
+        for answers in others:
+            assert answers == expected
+
+    async def answers(self, journal: Journal) -> list[object]:
+        keys = [row.creation.key for row in self.rows.values()] + [InstanceKey("orders", "no")]
+        return [
+            await journal.last_number(),
+            await journal.load(keys),
+            await journal.existing(keys),
+            [await journal.row(key) for key in keys],
+            [await journal.status_counts(workflow) for workflow in WORKFLOWS],
+            [await journal.recoverable(after, limit) for after, limit in ((0, 9), (2, 2))],
+            [await journal.due(until_ms, limit) for until_ms, limit in ((9, 99), (3, 2), (4, 99))],
+            [await journal.next_due_ms(after_ms) for after_ms in (0, 3, 9)],
+            await self.listings(journal),
+        ]
+
+    async def listings(self, journal: Journal) -> list[object]:
+        found: list[object] = []
+        for query in queries(self.last_number):
+            found.append(await journal.rows(query))
+            found.append(await journal.count(query))
+        return found
+
+    def teardown(self) -> None:
+        for journal in self.journals:
+            self.run(journal.close())
+        self.runner.close()
+        self.folder.cleanup()
+
+
+def queries(last_number: int) -> list[InstanceQuery]:
+    """Every filter, order and kind of page, some of them together."""
+    afters = (None, last_number // 2, last_number)
+    pages = [
+        InstanceQuery("orders", status, ascending=ascending, after=after, limit=3)
+        for status, ascending, after in product(
+            (None, InstanceStatus.WAITING), (False, True), afters
+        )
+    ]
+    return [
+        *pages,
+        InstanceQuery("mail", created_from_ms=2, created_to_ms=4),
+        InstanceQuery("mail", created_from_ms=3, ascending=True, offset=1),
+        InstanceQuery("none"),
+    ]
+
+
+TestJournals = Journals.TestCase
+TestJournals.settings = settings(
+    max_examples=15,
+    stateful_step_count=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)

@@ -1,0 +1,198 @@
+"""`step.do`: attempts, retries, results."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.core.effects import ArmTimer, InvokeAttempt, ResolveStep
+from emulator.core.inputs import AttemptRaised, AttemptReturned, EventSent, Recovered, TimerFired
+from emulator.domain.config import RetryConfig, StepConfig
+from emulator.domain.entries import (
+    AttemptFailed,
+    AttemptStarted,
+    AttemptSucceeded,
+    StepFailed,
+    StepStarted,
+    StepSucceeded,
+    WorkflowQueued,
+    WorkflowRunning,
+    WorkflowStarted,
+)
+from emulator.domain.failure import Failure
+from tests.unit.core.vocabulary import (
+    AT_ONCE,
+    BOOM,
+    CONFIG,
+    LIVE,
+    ONCE,
+    ONE,
+    abandons,
+    asks_do,
+    asks_sleep,
+    do,
+    given,
+    raises,
+    returns,
+    running,
+)
+
+A = do("a")
+LIFE = (WorkflowQueued(), WorkflowStarted(), WorkflowRunning())
+INTERRUPTED = Failure("WorkflowInternalError", "Attempt failed due to internal workflows error")
+
+
+def test_a_new_step_starts_with_its_first_attempt() -> None:
+    case = running().when(asks_do("a"))
+    case.then(A, StepStarted(CONFIG), AttemptStarted(1), InvokeAttempt(A, 1, CONFIG))
+    case.then_armed()
+
+
+def test_a_result_is_stored_and_handed_to_the_code() -> None:
+    case = running().when(asks_do("a"), returns("a"))
+    case.then(A, AttemptSucceeded(1), StepSucceeded(ONE), ResolveStep(A, ONE, 7))
+
+
+def test_a_finished_step_is_never_invoked_again() -> None:
+    done = (A, StepStarted(CONFIG), AttemptStarted(1), AttemptSucceeded(1), StepSucceeded(ONE))
+    given(*LIFE, *done).when(Recovered()).and_slot().when(asks_do("a")).then(ResolveStep(A, ONE, 7))
+
+
+def test_a_failed_step_fails_again_in_a_replay() -> None:
+    failed = (A, StepStarted(ONCE), AttemptStarted(1), AttemptFailed(1, BOOM), StepFailed())
+    case = given(*LIFE, *failed).when(Recovered()).and_slot().when(asks_do("a"))
+    case.then(ResolveStep(A, BOOM, 7))
+
+
+def test_no_attempt_follows_a_limit_of_zero() -> None:
+    case = running().when(asks_do("a", ONCE), raises("a"))
+    case.then(A, AttemptFailed(1, BOOM), StepFailed(), ResolveStep(A, BOOM, 7)).then_armed()
+
+
+@pytest.mark.parametrize(
+    ("backoff", "delays_ms"),
+    [
+        ("constant", [100, 100, 100]),
+        ("linear", [100, 200, 300]),
+        ("exponential", [100, 200, 400]),
+    ],
+)
+def test_retries_follow_their_backoff_until_the_limit(backoff: str, delays_ms: list[int]) -> None:
+    config = StepConfig(RetryConfig(3, 100, backoff), timeout=1_000)
+    case = running().when(asks_do("a", config))
+    for attempt, delay_ms in enumerate(delays_ms, start=1):
+        case.when(raises("a", attempt)).then(A, AttemptFailed(attempt, BOOM, delay_ms))
+        due_ms = case.now_ms + delay_ms
+        case.then_armed(a=due_ms).at(due_ms).when(TimerFired(A, due_ms))
+        case.then(A, AttemptStarted(attempt + 1), InvokeAttempt(A, attempt + 1, config))
+        case.then_armed()
+    case.when(raises("a", 4))
+    case.then(A, AttemptFailed(4, BOOM), StepFailed(), ResolveStep(A, BOOM, 13))
+
+
+def test_a_retry_without_delay_starts_at_once() -> None:
+    case = running().when(asks_do("a", AT_ONCE), raises("a"))
+    case.then(A, AttemptFailed(1, BOOM, 0), AttemptStarted(2), InvokeAttempt(A, 2, AT_ONCE))
+    case.then_armed()
+
+
+def test_an_error_that_forbids_retries_ends_the_step() -> None:
+    case = running().when(asks_do("a"), raises("a", retryable=False))
+    case.then(A, AttemptFailed(1, BOOM), StepFailed(), ResolveStep(A, BOOM, 7))
+
+
+def test_backoff_applies_to_what_a_delay_function_answers() -> None:
+    config = StepConfig(RetryConfig(5, "[dynamic]", "exponential"), timeout=1_000)
+    case = running().when(asks_do("a", config))
+    case.when(AttemptRaised(LIVE, A, 1, BOOM, base_delay_ms=10)).then(A, AttemptFailed(1, BOOM, 10))
+    case.at(10).when(TimerFired(A, 10))
+    case.when(AttemptRaised(LIVE, A, 2, BOOM, base_delay_ms=10)).then(A, AttemptFailed(2, BOOM, 20))
+
+
+def test_a_delay_function_that_fails_ends_the_step_with_its_own_error() -> None:
+    bad = Failure("NonRetryableDelayError", "threw")
+    case = running().when(asks_do("a"), AttemptRaised(LIVE, A, 1, BOOM, delay_error=bad))
+    case.then(A, AttemptFailed(1, BOOM), StepFailed(bad), ResolveStep(A, bad, 7))
+
+
+@pytest.mark.parametrize("attempt", [0, 2])
+def test_what_another_attempt_says_is_stale(attempt: int) -> None:
+    case = running().when(asks_do("a"))
+    case.when(returns("a", attempt)).then_nothing()
+    case.when(raises("a", attempt)).then_nothing()
+
+
+def test_an_attempt_speaks_once() -> None:
+    case = running().when(asks_do("a"), returns("a"))
+    case.when(returns("a")).then_nothing()
+    case.when(raises("a")).then_nothing()
+
+
+def test_a_late_result_of_an_attempt_that_has_failed_is_dropped() -> None:
+    case = running().when(asks_do("a"), raises("a"))
+    case.when(returns("a", 1)).then_nothing()
+
+
+def test_what_a_dead_incarnation_says_is_stale() -> None:
+    case = running().when(asks_do("a"))
+    old = case.state.life.incarnation
+    case.crash().when(Recovered()).and_slot()
+    case.state.life.incarnation = old + 1
+    case.when(AttemptReturned(old, A, 1, ONE)).then_nothing()
+
+
+def test_a_replay_waits_for_the_rest_of_a_retry_delay() -> None:
+    case = running().when(asks_do("a"), raises("a")).crash().at(40).when(Recovered()).and_slot()
+    case.when(asks_do("a")).then(ArmTimer(A, 100))
+    case.at(100).when(TimerFired(A, 100)).then(A, AttemptStarted(2), InvokeAttempt(A, 2, CONFIG))
+
+
+def test_a_replay_starts_a_retry_that_is_due() -> None:
+    case = running().when(asks_do("a"), raises("a")).crash().at(500).when(Recovered()).and_slot()
+    case.when(asks_do("a")).then(A, AttemptStarted(2), InvokeAttempt(A, 2, CONFIG)).then_armed()
+
+
+def test_the_config_of_the_first_time_of_asking_holds() -> None:
+    case = running().when(asks_do("a"), raises("a")).crash().at(500).when(Recovered()).and_slot()
+    case.when(asks_do("a", ONCE))
+    case.then(A, AttemptStarted(2), InvokeAttempt(A, 2, CONFIG))
+
+
+def test_a_due_retry_waits_for_code_that_asks_for_it() -> None:
+    case = running().when(asks_do("a"), raises("a")).crash().at(40).when(Recovered()).and_slot()
+    case.at(100).when(TimerFired(A, 100)).then().then_armed()
+    case.when(asks_do("a")).then(A, AttemptStarted(2), InvokeAttempt(A, 2, CONFIG))
+
+
+def test_nothing_retries_a_step_that_the_code_has_given_up() -> None:
+    case = running().when(asks_do("a"), raises("a"), abandons(A), asks_sleep("s"))
+    case.at(100).when(TimerFired(A, 100)).then().then_armed(s=1_000)
+
+
+def test_the_result_of_a_step_that_the_code_has_given_up_is_stored() -> None:
+    case = running().when(asks_do("a"), abandons(A), returns("a"))
+    case.then(A, AttemptSucceeded(1), StepSucceeded(ONE))
+
+
+def test_a_retry_without_delay_is_not_started_for_code_that_has_given_up() -> None:
+    case = running().when(asks_do("a", AT_ONCE), abandons(A), raises("a"))
+    case.then(A, AttemptFailed(1, BOOM, 0))
+
+
+def test_parallel_steps_answer_in_the_order_of_their_ends() -> None:
+    case = running().when(asks_do("a"), asks_do("b"), returns("b"))
+    assert case.resolved == [do("b")]
+    case.when(returns("a"))
+    assert case.resolved == [A]
+
+
+def test_an_attempt_that_a_dead_process_left_has_failed_once_the_step_is_asked_for() -> None:
+    case = running().when(asks_do("a")).crash().when(EventSent("paid"))
+    assert case.started
+    case.when(asks_do("a"))
+    case.then(A, AttemptFailed(1, INTERRUPTED, 0), AttemptStarted(2), InvokeAttempt(A, 2, CONFIG))
+    case.when(Recovered()).then_nothing()
+
+
+def test_the_last_attempt_that_a_dead_process_left_has_failed_the_step() -> None:
+    case = running().when(asks_do("a", ONCE)).crash().when(EventSent("paid"), asks_do("a"))
+    case.then(A, AttemptFailed(1, INTERRUPTED), StepFailed(), ResolveStep(A, INTERRUPTED, 8))

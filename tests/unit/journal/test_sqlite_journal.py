@@ -1,0 +1,372 @@
+"""`SqliteJournal`: what it refuses, in words; what a cancelled caller, a lock or a kill leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from emulator.domain.entries import (
+    FACTS,
+    STEP_KINDS,
+    AttemptStarted,
+    Entry,
+    WorkflowQueued,
+)
+from emulator.domain.instance import Creation, InstanceKey
+from emulator.domain.status import InstanceStatus
+from emulator.domain.steps import StepKey, StepKind
+from emulator.errors import (
+    JournalCorrupt,
+    JournalLocked,
+    JournalTooNew,
+    JournalUnavailable,
+    StorageError,
+)
+from emulator.journal.port import Commit, EntryRow, InstanceQuery, InstanceRow, StoredInstance
+from emulator.journal.schema import MIGRATIONS
+from emulator.journal.sqlite import SqliteJournal
+
+ROOT = Path(__file__).parents[3]
+KEY = InstanceKey("orders", "42")
+STEP = StepKey(StepKind.DO, "charge", 1)
+LETTER = b"a letter to somebody " * 100
+KILLS = 3
+ACKNOWLEDGED_BEFORE_KILL = 50
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from tests.unit.journal.test_sqlite_journal import attempt, created
+from emulator.journal.sqlite import SqliteJournal
+
+async def main():
+    journal = SqliteJournal(Path(sys.argv[1]))
+    await journal.open()
+    first = int(sys.argv[2])
+    if first == 1:
+        await journal.commit(created())
+    for seq in range(first, sys.maxsize):
+        await journal.commit(attempt(seq))
+        print(seq, flush=True)
+
+asyncio.run(main())
+"""
+OWNER = """
+import asyncio, sys
+from pathlib import Path
+from emulator.journal.sqlite import SqliteJournal
+
+async def main():
+    journal = SqliteJournal(Path(sys.argv[1]))
+    await journal.open()
+    journal.publish_port(8787)
+    print("open", flush=True)
+    if sys.argv[2] == "stay":
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+def created(key: InstanceKey = KEY, number: int = 1) -> Commit:
+    creation = Creation(key.workflow, key.id, msgspec.Raw(b'{"a": 1}'), 1_000)
+    return Commit(created=[InstanceRow(number, creation, InstanceStatus.RUNNING, 1_000)])
+
+
+def attempt(seq: int, number: int = 1) -> Commit:
+    entry = Entry(seq, STEP, AttemptStarted(seq))
+    return Commit(entries=[EntryRow(number, seq, entry)])
+
+
+async def commit_attempts(journal: SqliteJournal, many: int) -> None:
+    for seq in range(1, many + 1):
+        await journal.commit(attempt(seq))
+
+
+def content(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def overwrite(path: Path, new: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(new)
+
+
+def start(script: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def end(process: subprocess.Popen[str]) -> list[str]:
+    """Kill the process, and give what it had still said."""
+    process.send_signal(signal.SIGKILL)
+    output, _ = process.communicate(timeout=30)
+    return output.splitlines(keepends=True)
+
+
+async def seqs(journal: SqliteJournal, key: InstanceKey = KEY) -> list[int]:
+    stored = (await journal.load([key]))[key]
+    assert isinstance(stored, StoredInstance)
+    return [seq for seq, _ in stored.entries]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "journal.db"
+
+
+@pytest.fixture
+async def journal(path: Path) -> AsyncIterator[SqliteJournal]:
+    opened = SqliteJournal(path)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+async def refusal(path: Path, kind: type[StorageError]) -> str:
+    with pytest.raises(kind) as caught:
+        await SqliteJournal(path).open()
+    return caught.value.message
+
+
+async def test_a_process_can_read_the_log_with_names_for_events(
+    journal: SqliteJournal, path: Path
+) -> None:
+    await journal.commit(created())
+    await journal.commit(attempt(1))
+    with sqlite3.connect(path) as shell:
+        rows = shell.execute("SELECT workflow, id, event, step, body FROM log").fetchall()
+    shell.close()
+    assert rows == [("orders", "42", "AttemptStarted", "charge-1", '{"attempt":1}')]
+
+
+async def test_the_file_knows_every_fact_and_its_kind_of_step(
+    journal: SqliteJournal, path: Path
+) -> None:
+    shell = sqlite3.connect(path)
+    rows = {event: (name, kind) for event, name, kind in shell.execute("SELECT * FROM fact")}
+    shell.close()
+    assert rows == {event: (fact.__name__, STEP_KINDS.get(event)) for event, fact in FACTS.items()}
+
+
+@pytest.mark.parametrize(("full_durability", "expected"), [(False, 1), (True, 2)])
+async def test_the_file_is_in_wal_mode_and_can_shrink(
+    path: Path, full_durability: bool, expected: int
+) -> None:
+    journal = SqliteJournal(path, full_durability=full_durability)
+    await journal.open()
+    writer = journal._writer  # pyright: ignore[reportPrivateUsage]
+    assert writer is not None
+    found = [
+        next(iter(await writer.execute_fetchall(f"PRAGMA {name}")))[0]
+        for name in ("journal_mode", "auto_vacuum", "synchronous", "foreign_keys")
+    ]
+    await journal.close()
+    assert found == ["wal", 2, expected, 1]
+
+
+async def test_a_commit_that_contradicts_the_journal_leaves_nothing(
+    journal: SqliteJournal,
+) -> None:
+    await journal.commit(created())
+    both = created(InstanceKey("orders", "43"), number=2)
+    both.entries = [EntryRow(2, 1, Entry(1, None, WorkflowQueued()))] * 2
+    with pytest.raises(StorageError, match="UNIQUE"):
+        await journal.commit(both)
+    assert await journal.last_number() == 1
+    assert await journal.count(InstanceQuery("orders")) == 1
+
+
+async def test_a_deleted_instance_leaves_no_rows(journal: SqliteJournal, path: Path) -> None:
+    await journal.commit(created())
+    await journal.commit(attempt(1))
+    await journal.commit(Commit(deleted=[1]))
+    shell = sqlite3.connect(path)
+    [left] = shell.execute("SELECT (SELECT count(*) FROM entry) + (SELECT count(*) FROM instance)")
+    shell.close()
+    assert left == (0,)
+
+
+async def test_an_entry_that_does_not_decode_is_named_and_harms_no_other_instance(
+    journal: SqliteJournal, path: Path
+) -> None:
+    other = InstanceKey("orders", "43")
+    await journal.commit(created())
+    await journal.commit(created(other, number=2))
+    await journal.commit(attempt(7))
+    with sqlite3.connect(path) as shell:
+        shell.execute("UPDATE entry SET body = '{\"attempt\":'")
+    shell.close()
+    loaded = await journal.load([KEY, other])
+    error = loaded[KEY]
+    assert isinstance(error, JournalCorrupt)
+    assert "Entry 7 (event 10) of instance '42' of workflow 'orders'" in error.message
+    assert isinstance(loaded[other], StoredInstance)
+
+
+async def test_a_file_that_is_not_sqlite_is_refused_and_left_alone(path: Path) -> None:
+    overwrite(path, LETTER)
+    assert str(path) in await refusal(path, JournalCorrupt)
+    assert content(path) == LETTER
+
+
+async def test_another_programs_database_is_refused_and_left_alone(path: Path) -> None:
+    path.parent.mkdir()
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE bill (amount)")
+    other.close()
+    before = content(path)
+    assert "not a journal" in await refusal(path, JournalCorrupt)
+    assert content(path) == before
+
+
+async def test_a_damaged_file_is_refused(path: Path) -> None:
+    journal = SqliteJournal(path)
+    await journal.open()
+    await journal.commit(created())
+    await commit_attempts(journal, 200)
+    await journal.close()
+    whole = content(path)
+    overwrite(path, whole[:4096] + b"\xa5" * (len(whole) - 4096))
+    assert "damaged" in await refusal(path, JournalCorrupt)
+
+
+async def test_a_file_of_a_later_version_is_refused_with_both_versions(
+    path: Path,
+) -> None:
+    journal = SqliteJournal(path)
+    await journal.open()
+    await journal.close()
+    with sqlite3.connect(path) as later:
+        later.execute("PRAGMA user_version = 99")
+    later.close()
+    message = await refusal(path, JournalTooNew)
+    assert "version 99" in message
+    assert f"version {len(MIGRATIONS)}" in message
+
+
+async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    message = await refusal(tmp_path / "file" / "journal.db", JournalUnavailable)
+    assert str(tmp_path / "file") in message
+    assert "--persist-to" in message
+
+
+async def test_a_path_that_is_a_folder_is_refused(path: Path) -> None:
+    overwrite(path / "something", b"")
+    assert "cannot be opened" in await refusal(path, JournalUnavailable)
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [("max_page_count = 1", "Make room"), ("query_only = ON", "cannot be written")],
+)
+async def test_a_full_disk_and_a_read_only_file_say_what_to_do(
+    journal: SqliteJournal, path: Path, limit: str, words: str
+) -> None:
+    await journal.commit(created())
+    writer = journal._writer  # pyright: ignore[reportPrivateUsage]
+    assert writer is not None
+    await writer.execute_fetchall(f"PRAGMA {limit}")
+    with pytest.raises(JournalUnavailable, match=words) as caught:
+        await commit_attempts(journal, 2_000)
+    assert str(path) in caught.value.message
+
+
+async def test_a_journal_that_is_not_open_says_so(path: Path) -> None:
+    with pytest.raises(JournalUnavailable, match="not open"):
+        await SqliteJournal(path).last_number()
+
+
+async def test_closing_twice_is_harmless_and_lets_the_next_one_in(path: Path) -> None:
+    journal = SqliteJournal(path)
+    await journal.open()
+    await journal.close()
+    await journal.close()
+    second = SqliteJournal(path)
+    await second.open()
+    await second.close()
+
+
+async def test_a_second_process_learns_the_pid_and_port_of_the_first(path: Path) -> None:
+    owner = start(OWNER, str(path), "stay")
+    line_of(owner)
+    message = await refusal(path, JournalLocked)
+    end(owner)
+    assert re.search(rf"in use by process {owner.pid} \(http://127\.0\.0\.1:8787\)", message)
+    survivor = SqliteJournal(path)
+    await survivor.open()
+    await survivor.close()
+
+
+def test_a_program_that_does_not_close_ends_all_the_same(path: Path) -> None:
+    process = start(OWNER, str(path), "leave")
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+async def test_a_cancelled_caller_leaves_whole_commits_and_a_free_connection(
+    journal: SqliteJournal, path: Path
+) -> None:
+    await journal.commit(created())
+    writes = [asyncio.create_task(journal.commit(attempt(seq))) for seq in range(1, 101)]
+    reads = [asyncio.create_task(journal.load([KEY])) for _ in range(100)]
+    pages = [asyncio.create_task(journal.rows(InstanceQuery("orders"))) for _ in range(100)]
+    await asyncio.wait(writes, return_when=asyncio.FIRST_COMPLETED)
+    for task in (*writes, *reads, *pages):
+        task.cancel()
+    await asyncio.gather(*writes, *reads, *pages, return_exceptions=True)
+    await journal.commit(attempt(1_000))
+    assert await seqs(journal) == [*range(1, 101), 1_000]
+    other = sqlite3.connect(path, timeout=0)
+    other.execute("BEGIN IMMEDIATE")
+    other.close()
+
+
+async def test_a_lock_that_another_program_holds_for_a_while_is_waited_for(
+    journal: SqliteJournal, path: Path
+) -> None:
+    await journal.commit(created())
+    shell = sqlite3.connect(path, isolation_level=None)
+    shell.execute("BEGIN IMMEDIATE")
+    commit = asyncio.create_task(journal.commit(attempt(1)))
+    listed = await journal.rows(InstanceQuery("orders"))
+    assert [row.number for row in listed] == [1]
+    assert not commit.done()
+    shell.execute("COMMIT")
+    shell.close()
+    await commit
+    assert await seqs(journal) == [1]
+
+
+async def test_nothing_acknowledged_is_lost_to_a_kill(path: Path) -> None:
+    last = 0
+    for _ in range(KILLS):
+        writer = start(WRITER, str(path), str(last + 1))
+        said = [line_of(writer) for _ in range(ACKNOWLEDGED_BEFORE_KILL)] + end(writer)
+        acknowledged = max(int(line) for line in said if line.endswith("\n"))
+        journal = SqliteJournal(path)
+        await journal.open()
+        found = await seqs(journal)
+        await journal.close()
+        assert found == list(range(1, len(found) + 1))
+        assert len(found) >= acknowledged
+        last = len(found)
+        shell = sqlite3.connect(path)
+        assert shell.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        shell.close()

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from wrangler_compat.worker.http import Request, fetch
+
+
+@asynccontextmanager
+async def serving(*replies: bytes) -> AsyncGenerator[tuple[str, list[bytes]]]:
+    """Answer connections with `replies` in turn; give the URL and what was received."""
+    received: list[bytes] = []
+    pending = list(replies)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(
+            (
+                int(line.split(b":")[1])
+                for line in head.lower().split(b"\r\n")
+                if line.startswith(b"content-length")
+            ),
+            0,
+        )
+        received.append(head + await reader.readexactly(length))
+        writer.write(pending.pop(0))
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", received
+
+
+def reply(status: str, *headers: str, body: bytes = b"") -> bytes:
+    lines = [
+        f"HTTP/1.1 {status}",
+        *headers,
+        f"content-length: {len(body)}",
+        "connection: close",
+        "",
+        "",
+    ]
+    return "\r\n".join(lines).encode() + body
+
+
+async def test_fetch_sends_method_headers_and_body_and_reads_the_response() -> None:
+    answer = reply(
+        "201 Made",
+        "set-cookie: a=1",
+        "set-cookie: b=2",
+        "content-type: application/json",
+        body=b"[1]",
+    )
+    async with serving(answer) as (url, received):
+        response = await fetch(
+            f"{url}/x?y=1", method="POST", headers={"X-Mine": "1"}, body="hé", cf={"cacheTtl": 5}
+        )
+    assert received[0].startswith(b"POST /x?y=1 HTTP/1.1\r\n")
+    assert b"\r\nx-mine: 1\r\n" in received[0].replace(b"X-Mine", b"x-mine")
+    assert received[0].endswith("hé".encode())
+    assert (response.status, response.status_text, response.ok) == (201, "Made", True)
+    assert response.headers.get_all("set-cookie") == ["a=1", "b=2"]
+    assert await response.json() == [1]
+    assert response.url == f"{url}/x?y=1"
+
+
+async def test_fetch_takes_a_request() -> None:
+    async with serving(reply("204 No Content")) as (url, received):
+        response = await fetch(Request(url, method="PUT", body=b"1"), headers={"a": "b"})
+    assert received[0].startswith(b"PUT / HTTP/1.1\r\n")
+    assert received[0].endswith(b"\r\n\r\n1")
+    assert (response.status, response.body) == (204, None)
+
+
+async def test_a_compressed_body_is_given_plain_without_the_headers_of_the_compressed_one() -> None:
+    answer = reply("200 OK", "content-encoding: gzip", body=gzip.compress(b"hello"))
+    async with serving(answer) as (url, _):
+        response = await fetch(url)
+    assert await response.text() == "hello"
+    assert not response.headers.has("content-encoding")
+    assert not response.headers.has("content-length")
+
+
+async def test_redirects_are_followed_given_or_refused() -> None:
+    moved = reply("302 Found", "location: /there")
+    async with serving(moved, reply("200 OK", body=b"there"), moved, moved) as (url, _):
+        followed = await fetch(url)
+        assert (await followed.text(), followed.url) == ("there", f"{url}/there")
+        assert (await fetch(url, redirect="manual")).status == 302
+        with pytest.raises(OSError, match="it redirects to /there"):
+            await fetch(url, redirect="error")
+
+
+async def test_no_connection_is_an_os_error_that_names_the_url() -> None:
+    async with serving() as (url, _):
+        pass
+    with pytest.raises(OSError, match=f"fetch of {url}/a failed"):
+        await fetch(f"{url}/a")

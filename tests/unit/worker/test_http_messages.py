@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from http import HTTPMethod
+from urllib.parse import urlparse
+
+import pytest
+
+from emulator.domain.values import JsDict
+from wrangler_compat.worker.form import File
+from wrangler_compat.worker.http import Headers, HeadersInit, Request, Response
+
+
+@pytest.mark.parametrize(
+    "init",
+    [
+        {"X-One": "1", "Two": "2"},
+        [("X-One", "1"), ("Two", "2")],
+        Headers({"X-One": "1", "Two": "2"}),
+    ],
+)
+def test_headers_are_made_of_a_dict_of_pairs_or_of_headers(init: HeadersInit) -> None:
+    assert Headers(init).items() == [("X-One", "1"), ("Two", "2")]
+
+
+def test_headers_are_case_insensitive_and_a_missing_one_is_none() -> None:
+    headers = Headers({"Content-Type": " text/html "})
+    assert headers["content-type"] == headers.get("CONTENT-TYPE") == "text/html"
+    assert "content-TYPE" in headers
+    assert headers["absent"] is None
+    assert headers.get("absent", "x") == "x"
+
+
+def test_headers_hold_several_values_of_a_name() -> None:
+    headers = Headers([("set-cookie", "a=1"), ("Set-Cookie", "b=2")])
+    assert headers.get_all("SET-COOKIE") == ["a=1", "b=2"]
+    headers.set("set-cookie", "c=3")
+    assert headers.get_all("set-cookie") == ["c=3"]
+    headers.append("set-cookie", "d=4")
+    assert headers.get_all("set-cookie") == ["c=3", "d=4"]
+    headers.delete("set-cookie")
+    assert not headers.has("set-cookie")
+
+
+def test_a_header_cannot_smuggle_a_second_one() -> None:
+    with pytest.raises(ValueError, match="line break"):
+        Headers({"x": "1\r\nset-cookie: evil"})
+
+
+async def test_a_request_tells_method_url_headers_and_body() -> None:
+    request = Request(
+        "https://shop.example/a/b?c=d", method="post", headers={"X": "1"}, body='{"n": 1}'
+    )
+    assert request.method == "POST"
+    assert request.method is HTTPMethod.POST
+    assert urlparse(request.url).path == "/a/b"
+    assert request.headers["x"] == "1"
+    assert request.headers["content-type"] == "text/plain;charset=UTF-8"
+    assert await request.json() == {"n": 1}
+
+
+async def test_a_body_is_read_once_as_on_cloudflare() -> None:
+    request = Request("http://x/", method="PUT", body="é")
+    copy = request.clone()
+    assert await request.text() == "é"
+    assert request.body_used
+    with pytest.raises(OSError, match="Body already used"):
+        await request.bytes()
+    with pytest.raises(OSError, match="Body already used"):
+        request.clone()
+    assert await copy.buffer() == "é".encode()
+
+
+def test_a_request_made_of_a_request_may_differ() -> None:
+    first = Request("http://x/", method="POST", headers={"a": "1"}, body=b"1")
+    second = Request(first, method="PUT", headers={"b": "2"})
+    assert (second.url, second.method, second.body) == ("http://x/", "PUT", b"1")
+    assert second.headers.items() == [("b", "2")]
+    assert repr(second) == "Request(method='PUT', url='http://x/')"
+
+
+def test_a_method_that_python_does_not_know_is_kept() -> None:
+    assert Request("http://x/", method="propfind").method == "PROPFIND"
+
+
+def test_a_get_request_with_a_body_is_refused() -> None:
+    with pytest.raises(TypeError, match="GET or HEAD method cannot have a body"):
+        Request("http://x/", body="x")
+
+
+async def test_a_url_encoded_form_is_read() -> None:
+    request = Request(
+        "http://x/",
+        method="POST",
+        headers={"content-type": "application/x-www-form-urlencoded"},
+        body="a=1&b=x+y&a=2&empty=",
+    )
+    form = await request.form_data()
+    assert dict(form) == {"a": "1", "b": "x y", "empty": ""}
+    assert form.get_all("a") == ["1", "2"]
+    assert form.get_all("absent") == []
+
+
+async def test_a_multipart_form_is_read_with_its_files() -> None:
+    body = (
+        '--sep\r\ncontent-disposition: form-data; name="note"\r\n\r\nhé\r\n'
+        '--sep\r\ncontent-disposition: form-data; name="photo"; filename="p.bin"\r\n'
+        "content-type: image/png\r\n\r\n\x00\n\r\n--sep--\r\n"
+    ).encode()
+    headers = {"content-type": "multipart/form-data; boundary=sep"}
+    form = await Request("http://x/", method="POST", headers=headers, body=body).form_data()
+    assert list(form) == ["note", "photo"]
+    assert form["note"] == "hé"
+    photo = form["photo"]
+    assert isinstance(photo, File)
+    assert (photo.name, photo.type, photo.size) == ("p.bin", "image/png", 2)
+    assert await photo.bytes() == b"\x00\n"
+    assert await photo.text() == "\x00\n"
+
+
+async def test_a_body_that_is_no_form_is_refused() -> None:
+    with pytest.raises(TypeError, match="'text/plain;charset=UTF-8'"):
+        await Request("http://x/", method="POST", body="x").form_data()
+
+
+async def test_a_response_has_cloudflares_arguments() -> None:
+    response = Response("hi", 201, "Made", {"x": "1"})
+    assert (response.status, response.status_text, response.ok) == (201, "Made", True)
+    assert response.headers.items() == [("x", "1"), ("content-type", "text/plain;charset=UTF-8")]
+    assert await response.text() == "hi"
+    assert (Response().status, Response().body, Response().headers.items()) == (200, None, [])
+    assert not Response(status=404).ok
+
+
+async def test_json_makes_a_response_on_the_class_and_reads_it_on_an_object() -> None:
+    response = Response.json({"a": [1, None]}, status=202, headers={"x": "1"})
+    assert response.status == 202
+    assert response.headers.items() == [("x", "1"), ("content-type", "application/json")]
+    assert await response.json() == {"a": [1, None]}
+    assert (
+        Response.from_json([], headers={"Content-Type": "text/x"}).headers["content-type"]
+        == "text/x"
+    )
+
+
+async def test_json_writes_datetimes_as_javascript_does() -> None:
+    at = datetime(2026, 11, 30, 3, 4, 5, 678_901, UTC)
+    naive = at.astimezone().replace(tzinfo=None)  # Cloudflare's SDK gives naive local times
+    text = await Response.json(JsDict(at=at, naive=naive)).text()
+    assert json.loads(text) == {
+        "at": "2026-11-30T03:04:05.678Z",
+        "naive": "2026-11-30T03:04:05.678Z",
+    }
+
+
+def test_json_refuses_what_it_cannot_write() -> None:
+    with pytest.raises(TypeError, match="set is not JSON serializable"):
+        Response.json({1})
+
+
+def test_redirect_has_a_location_and_a_status_that_redirects() -> None:
+    response = Response.redirect("https://elsewhere/", 307)
+    assert (response.status, response.headers["location"]) == (307, "https://elsewhere/")
+    assert Response.redirect("/").status == 302
+    with pytest.raises(ValueError, match="Invalid redirect status: 200"):
+        Response.redirect("/", 200)
+
+
+def test_what_javascript_refuses_is_refused() -> None:
+    with pytest.raises(TypeError, match="Unsupported type in Response: dict"):
+        Response({"a": 1})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="range of 200 to 599; got 99"):
+        Response("x", 99)
+    with pytest.raises(TypeError, match="null body status"):
+        Response("x", 204)
+
+
+async def test_replace_body_keeps_the_rest() -> None:
+    response = Response("a", 418, headers={"x": "1"})
+    other = response.replace_body("b")
+    assert (other.status, other.headers["x"], await other.text()) == (418, "1", "b")
+    assert await response.clone().text() == "a"
+    assert repr(response) == "Response(status=418, content_type='text/plain;charset=UTF-8')"

@@ -1,0 +1,188 @@
+"""From a wrangler file to a `WorkerConfig`: the rules that concern more than one key.
+
+A named environment inherits what describes the script (name, main, compatibility, exports, triggers)
+and must repeat what it is bound to (workflows, vars, every other binding) (Cloudflare: Wrangler, environments).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from wrangler_compat.config.document import read_document
+from wrangler_compat.config.locate import find_config
+from wrangler_compat.config.model import Retention, WorkerConfig, WorkflowConfig
+from wrangler_compat.config.reading import Reader, given_text
+from wrangler_compat.config.schema import (
+    MAX_PRODUCTION_STEPS,
+    SETTINGS,
+    DefaultRetention,
+    Section,
+    WorkflowBinding,
+    WorkflowSettings,
+)
+from wrangler_compat.config.suppliers import read_suppliers
+from wrangler_compat.config.unsupplied import unsupplied_bindings
+from wrangler_compat.config.variables import local_variables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wrangler_compat.config.document import KeyPath
+
+
+def load_config(start: Path, environment: str | None = None) -> WorkerConfig:
+    """Load the configuration of the project at `start`: its folder, one inside it, or the file.
+
+    Raises:
+        ConfigError: there is no file, or it has mistakes; all of them are told, one a line.
+    """
+    path = find_config(start)
+    reader = Reader(read_document(path))
+    return _Loading(reader, environment).worker()
+
+
+class _Loading:
+    """The file, seen from one environment. `at` is where the environment's own section is."""
+
+    def __init__(self, reader: Reader, environment: str | None) -> None:
+        self.reader = reader
+        self.path = reader.document.path
+        self.environment = environment
+        self.warnings: list[str] = []
+        self.at: KeyPath = ()
+        self.raw = reader.document.data
+        self.top = reader.read(Section, self.raw, ()) or Section()
+        self.own = self.top
+        if environment is not None:
+            self._enter(environment)
+
+    def _enter(self, environment: str) -> None:
+        sections = self.top.env or {}
+        if environment not in sections:
+            known = ", ".join(sections) or "none"
+            self.reader.report(
+                (), f'there is no environment "{environment}"; those in the file: {known}.'
+            )
+            return
+        self.at = ("env", environment)
+        self.raw = sections[environment]
+        self.own = self.reader.read(Section, self.raw, self.at) or Section()
+        for key in ("workflows", "vars"):
+            if getattr(self.top, key) and getattr(self.own, key) is None:
+                self._warn(
+                    self.at,
+                    f'"{key}" is at the top of the file, and environments do not inherit it.',
+                )
+
+    def worker(self) -> WorkerConfig:
+        own, top, root = self.own, self.top, self.path.parent
+        name = top.name or "worker"
+        if self.at:
+            name = own.name or f"{name}-{self.environment}"
+        triggers = own.triggers or top.triggers
+        flags = (
+            top.compatibility_flags if own.compatibility_flags is None else own.compatibility_flags
+        )
+        main, workflows = self._main(), self._workflows(name)
+        self.reader.finish()
+        return WorkerConfig(
+            path=self.path,
+            root=root,
+            main=main,
+            name=name,
+            environment=self.environment,
+            compatibility_date=own.compatibility_date or top.compatibility_date,
+            compatibility_flags=frozenset(flags or ()),
+            workflows=workflows,
+            vars=(own.vars or {}) | local_variables(root, self.environment),
+            crons=tuple((triggers and triggers.crons) or ()),
+            unsupplied=unsupplied_bindings(self.raw),
+            suppliers=read_suppliers(root),
+            warnings=tuple(self.warnings),
+        )
+
+    def _main(self) -> Path:
+        at: KeyPath = (*self.at, "main") if self.own.main else ("main",)
+        main = self.own.main or self.top.main
+        path = self.path.parent / (main or "")
+        if main is None:
+            if "main" not in self.reader.document.data:
+                self.reader.report((), '"main" is missing: expected the path of a Python file.')
+        elif path.suffix != ".py":
+            self.reader.report(
+                at, f"got {given_text(main)}; expected the path of a Python file (.py)."
+            )
+        elif not path.is_file():
+            self.reader.report(at, f"got {given_text(main)}, but there is no file {path}.")
+        return path
+
+    def _workflows(self, script: str) -> tuple[WorkflowConfig, ...]:
+        found: list[tuple[KeyPath, WorkflowConfig]] = []
+        for index, entry in enumerate(self.own.workflows or ()):
+            at: KeyPath = (*self.at, "workflows", index)
+            if binding := self.reader.read(WorkflowBinding, entry, at):
+                found.append((at, self._bound(binding, script, at)))
+        base = () if self.own.exports is None else self.at
+        for class_name, entry in ((self.own if base else self.top).exports or {}).items():
+            at = (*base, "exports", class_name)
+            is_workflow = entry.get("type") == "workflow"
+            if is_workflow and (settings := self.reader.read(WorkflowSettings, entry, at)):
+                found.append((at, self._defined(settings, class_name, at)))
+        self._report_twins(found)
+        return tuple(workflow for _, workflow in found)
+
+    def _bound(self, entry: WorkflowBinding, script: str, at: KeyPath) -> WorkflowConfig:
+        workflow = replace(self._defined(entry, entry.class_name, at), binding=entry.binding)
+        if entry.script_name in (None, script):
+            return workflow
+        for key in SETTINGS:
+            if getattr(entry, key) is not None:
+                self.reader.report(
+                    (*at, key),
+                    f'"{key}" cannot be set here, since "script_name" is another script, {given_text(entry.script_name)}: '
+                    "set it where the workflow is defined.",
+                )
+        return replace(workflow, script_name=entry.script_name)
+
+    def _defined(self, entry: WorkflowSettings, class_name: str, at: KeyPath) -> WorkflowConfig:
+        step_limit = entry.limits and entry.limits.steps
+        if step_limit is not None and step_limit > MAX_PRODUCTION_STEPS:
+            self._warn(
+                (*at, "limits", "steps"),
+                f'"{entry.name}" has a step limit of {step_limit:,}, which exceeds the production maximum of '
+                f"{MAX_PRODUCTION_STEPS:,}. This configuration may not work when deployed.",
+            )
+        schedules = [entry.schedules] if isinstance(entry.schedules, str) else entry.schedules or []
+        retention = entry.default_retention or DefaultRetention()
+        return WorkflowConfig(
+            name=entry.name,
+            class_name=class_name,
+            step_limit=step_limit,
+            concurrency_limit=entry.concurrency and entry.concurrency.limit,
+            schedules=tuple(schedules),
+            default_retention=Retention(retention.success_retention, retention.error_retention),
+        )
+
+    def _report_twins(self, found: list[tuple[KeyPath, WorkflowConfig]]) -> None:
+        """Report a binding that is taken, and a workflow that is said to be two classes."""
+        taken = unsupplied_bindings(self.raw)
+        taken |= dict.fromkeys(self.own.vars or (), "a variable")
+        classes: dict[str, str] = {}
+        for at, workflow in found:
+            if workflow.binding in taken:
+                self.reader.report(
+                    (*at, "binding"),
+                    f'"{workflow.binding}" is already {taken[workflow.binding]}; expected a name of its own.',
+                )
+            elif workflow.binding:
+                taken[workflow.binding] = "another workflow's binding"
+            if classes.setdefault(workflow.name, workflow.class_name) != workflow.class_name:
+                self.reader.report(
+                    (*at, "name"),
+                    f'"{workflow.name}" is already the workflow of class {classes[workflow.name]}; '
+                    f"expected another name for {workflow.class_name}.",
+                )
+
+    def _warn(self, at: KeyPath, text: str) -> None:
+        self.warnings.append(f"{self.reader.document.where(at)}: {text}")

@@ -1,0 +1,1 @@
+"""The folder of `pyodide.ffi`; nothing else of Pyodide exists outside of it."""

@@ -1,0 +1,23 @@
+"""The `workers` module of Cloudflare's Python Workers. Re-exports only: each name is defined elsewhere, once."""
+
+from bindings import WorkflowEntrypoint
+from wrangler_compat.worker.current import env, wait_until
+from wrangler_compat.worker.current import wait_until as waitUntil
+from wrangler_compat.worker.entrypoint import WorkerEntrypoint, handler
+from wrangler_compat.worker.form import File, FormData
+from wrangler_compat.worker.http import Headers, Request, Response, fetch
+
+__all__ = [
+    "File",
+    "FormData",
+    "Headers",
+    "Request",
+    "Response",
+    "WorkerEntrypoint",
+    "WorkflowEntrypoint",
+    "env",
+    "fetch",
+    "handler",
+    "waitUntil",
+    "wait_until",
+]

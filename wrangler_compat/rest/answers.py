@@ -1,0 +1,163 @@
+"""What clients are answered: Cloudflare's envelope, and for every error the status and code of each API.
+
+An error finds its line in a table by its class or the nearest base class, so a new class of error has an answer at once.
+The codes are Cloudflare's where they are known (specification http-api 2.5 and 3). The remote API answers no mistake of
+a client with 409, 429 or 5xx: Cloudflare's SDK would send the request again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from emulator.errors import (
+    CannotTerminate,
+    Conflict,
+    EmulatorError,
+    InstanceAlreadyExists,
+    InstanceNotFound,
+    InvalidInput,
+    InvalidInstanceId,
+    NotFound,
+    PayloadTooLarge,
+    StepNotFound,
+    WorkflowNotFound,
+)
+from wrangler_compat.rest.requests import segment
+
+log = logging.getLogger("workflow_emulator")
+
+INTERNAL: Final = 10001
+AUTHENTICATION: Final = 10000
+NO_ROUTE: Final = 7003
+VERSION_NOT_FOUND: Final = 10300
+BAD_DATE_RANGE: Final = 10502
+
+
+class RemoteAnswer(NamedTuple):
+    """How the remote API answers an error."""
+
+    status: int
+    code: int
+    message: str
+
+
+REMOTE: Final[dict[type[EmulatorError], RemoteAnswer]] = {
+    EmulatorError: RemoteAnswer(500, INTERNAL, "workflows.api.error.internal_server"),
+    InvalidInput: RemoteAnswer(400, 10002, "workflows.api.error.body"),
+    PayloadTooLarge: RemoteAnswer(413, 10002, "workflows.api.error.body"),
+    NotFound: RemoteAnswer(404, 10404, "workflows.api.error.not_found"),
+    WorkflowNotFound: RemoteAnswer(404, 10200, "workflows.api.error.workflow.not_found"),
+    InstanceNotFound: RemoteAnswer(404, 10400, "workflows.api.error.instance.not_found"),
+    Conflict: RemoteAnswer(400, 10402, "workflows.api.error.instance.conflict"),
+    CannotTerminate: RemoteAnswer(400, 10401, "workflows.api.error.instance.cannot_terminate"),
+    InstanceAlreadyExists: RemoteAnswer(400, 10405, "workflows.api.error.instance.already_exists"),
+}
+"""10402 and 10404 are ours."""
+
+
+class LocalAnswer(NamedTuple):
+    """How the explorer API answers an error. `text` is formed with `name`, `message`, `workflow` and `id`."""
+
+    status: int
+    code: int
+    text: str
+
+
+LOCAL: Final[dict[type[EmulatorError], LocalAnswer]] = {
+    EmulatorError: LocalAnswer(500, INTERNAL, "{name}: {message}"),
+    InvalidInput: LocalAnswer(400, INTERNAL, "{message}"),
+    InvalidInstanceId: LocalAnswer(500, INTERNAL, "{name}: {message}"),
+    PayloadTooLarge: LocalAnswer(413, INTERNAL, "{message}"),
+    NotFound: LocalAnswer(404, 10501, "{message}"),
+    WorkflowNotFound: LocalAnswer(404, 10501, "Workflow '{workflow}' not found."),
+    InstanceNotFound: LocalAnswer(404, 10501, "Workflow instance '{id}' not found."),
+    StepNotFound: LocalAnswer(409, INTERNAL, "{name}: {message}"),
+}
+"""`wrangler dev` answers some mistakes with 500, and so do we: its only client looks at the text."""
+
+
+def success(result: object, result_info: dict[str, Any] | None = None) -> Response:
+    """The envelope of an answer."""
+    envelope: dict[str, Any] = {"success": True, "errors": [], "messages": [], "result": result}
+    if result_info is not None:
+        envelope["result_info"] = result_info
+    return _json(envelope, 200)
+
+
+def failure(status: int, code: int, *texts: str, explanation: str | None = None) -> Response:
+    """The envelope of a refusal: one error for each text. `explanation` says in words what a code does not."""
+    envelope = {
+        "success": False,
+        "errors": [{"code": code, "message": text} for text in texts],
+        "messages": [] if explanation is None else [{"code": code, "message": explanation}],
+        "result": None,
+    }
+    return _json(envelope, status)
+
+
+def batch_deleted(deleted: Sequence[str], missing: Sequence[str]) -> Response:
+    """The answer to the deletion of a batch, the same in both APIs."""
+    _, code, message = REMOTE[InstanceNotFound]
+    return success(
+        {
+            "deleted": [{"id": each} for each in deleted],
+            "errors": [{"id": each, "code": code, "message": message} for each in missing],
+        }
+    )
+
+
+def remote_answer(error: EmulatorError) -> RemoteAnswer:
+    """The line of the remote table that an error has."""
+    return next(REMOTE[kind] for kind in type(error).__mro__ if kind in REMOTE)
+
+
+def local_answer(error: EmulatorError) -> LocalAnswer:
+    """The line of the local table that an error has."""
+    return next(LOCAL[kind] for kind in type(error).__mro__ if kind in LOCAL)
+
+
+async def remote_failure(_: Request, error: Exception) -> Response:
+    """Answer an error as Cloudflare's API does."""
+    assert isinstance(error, EmulatorError)
+    status, code, message = remote_answer(error)
+    _note(status, error)
+    return failure(status, code, message, explanation=error.message)
+
+
+async def local_failure(request: Request, error: Exception) -> Response:
+    """Answer an error as `wrangler dev` does."""
+    assert isinstance(error, EmulatorError)
+    status, code, text = local_answer(error)
+    if not isinstance(error, InvalidInput | NotFound | Conflict):
+        _note(status, error)
+    names = {
+        key: segment(request, key) if key in request.path_params else ""
+        for key in ("workflow", "id")
+    }
+    # Several problems stand one a line.
+    lines = error.message.splitlines() or [""]
+    return failure(
+        status,
+        code,
+        *(text.format(name=error.name, message=line, **names) for line in lines),
+    )
+
+
+async def crashed(_: Request, error: Exception) -> Response:
+    """Answer what nobody expected; whoever serves the application logs it."""
+    return failure(500, INTERNAL, "workflows.api.error.internal_server", explanation=repr(error))
+
+
+def _note(status: int, error: EmulatorError) -> None:
+    if status >= 500:
+        log.error("%s", error, exc_info=error)
+
+
+def _json(envelope: dict[str, Any], status: int) -> Response:
+    return Response(msgspec.json.encode(envelope), status, media_type="application/json")

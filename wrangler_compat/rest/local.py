@@ -1,0 +1,177 @@
+"""The explorer API of `wrangler dev`, which `wrangler workflows … --local` speaks (specification http-api 3)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from emulator.domain.instance import InstanceKey
+from emulator.domain.status import InstanceStatus
+from emulator.engine.programs import WorkflowDefinition
+from emulator.errors import EmulatorError
+from emulator.journal.port import InstanceQuery
+from emulator.projection.rendering import Json, iso, local_detail
+from emulator.projection.summary import local_row
+from wrangler_compat.rest.answers import (
+    BAD_DATE_RANGE,
+    batch_deleted,
+    crashed,
+    failure,
+    local_failure,
+    success,
+)
+from wrangler_compat.rest.operations import Operations, encode_payload
+from wrangler_compat.rest.requests import (
+    LocalInstance,
+    Query,
+    convert,
+    instance_ids,
+    read_json,
+    segment,
+    status_change,
+)
+
+STATUSES: Final = (
+    InstanceStatus.QUEUED,
+    InstanceStatus.RUNNING,
+    InstanceStatus.PAUSED,
+    InstanceStatus.ERRORED,
+    InstanceStatus.TERMINATED,
+    InstanceStatus.COMPLETE,
+    InstanceStatus.WAITING_FOR_PAUSE,
+    InstanceStatus.WAITING,
+)
+"""The statuses that this API knows; `rollingBack` is shown when there is one."""
+
+DEFAULT_PAGE_ROWS: Final = 25
+MAX_PAGE_ROWS: Final = 100
+
+
+def local_api(operations: Operations) -> Starlette:
+    """Make the application, whose paths begin after the prefix and are not decoded yet."""
+    api = _LocalApi(operations)
+    instances = "/workflows/{workflow}/instances"
+    one = instances + "/{id:path}"  # the id of a scheduled instance may hold a slash
+    routes = [
+        Route("/workflows", api.list_workflows, methods=["GET"]),
+        Route("/workflows/{workflow}", api.describe_workflow, methods=["GET"]),
+        Route("/workflows/{workflow}", api.delete_workflow, methods=["DELETE"]),
+        Route(instances, api.list_instances, methods=["GET"]),
+        Route(instances, api.create, methods=["POST"]),
+        Route(instances + "/batch/delete", api.delete_batch, methods=["POST"]),
+        Route(one + "/status", api.change_status, methods=["PATCH"]),
+        Route(one + "/events/{event_type:path}", api.send_event, methods=["POST"]),
+        Route(one, api.describe, methods=["GET"]),
+        Route(one, api.delete, methods=["DELETE"]),
+    ]
+    return Starlette(
+        routes=routes,
+        exception_handlers={
+            EmulatorError: local_failure,
+            HTTPException: _no_route,
+            Exception: crashed,
+        },
+    )
+
+
+async def _no_route(_: Request, __: Exception) -> Response:
+    return PlainTextResponse("404 Not Found", 404)
+
+
+class _LocalApi:
+    """The handlers."""
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+
+    async def list_workflows(self, _: Request) -> Response:
+        workflows = [_workflow(each) for each in self._operations.workflows()]
+        return success(workflows, {"count": len(workflows)})
+
+    async def describe_workflow(self, request: Request) -> Response:
+        name = segment(request, "workflow")
+        counts = await self._operations.status_counts(name)
+        definition = self._operations.engine.definition(name)
+        return success(
+            {**_workflow(definition), "instances": {**dict.fromkeys(sorted(STATUSES), 0), **counts}}
+        )
+
+    async def delete_workflow(self, request: Request) -> Response:
+        await self._operations.delete_workflow(segment(request, "workflow"))
+        return success({"status": "ok", "success": True})
+
+    async def list_instances(self, request: Request) -> Response:
+        workflow, query = segment(request, "workflow"), Query(request)
+        counts = await self._operations.status_counts(workflow)
+        page = query.whole("page", 1)
+        per_page = query.whole("per_page", DEFAULT_PAGE_ROWS, MAX_PAGE_ROWS)
+        wanted = InstanceQuery(
+            workflow,
+            query.option("status", STATUSES),
+            query.instant_ms("date_start", only_utc=True),
+            query.instant_ms("date_end", only_utc=True),
+            offset=(page - 1) * per_page,
+            limit=per_page,
+        )
+        query.finish()
+        start_ms, end_ms = wanted.created_from_ms, wanted.created_to_ms
+        if start_ms is not None and end_ms is not None and start_ms > end_ms:
+            text = (
+                "'date_start' must not be after 'date_end'. Update 'date_start' or 'date_end' so "
+                "'date_start' is before or equal to 'date_end'."
+            )
+            return failure(400, BAD_DATE_RANGE, text)
+        rows, total = await self._operations.page(wanted)
+        info = {
+            "page": page,
+            "per_page": per_page,
+            "total_count": total,
+            "total_pages": max(1, -(-total // per_page)),
+            "status_counts": counts,
+        }
+        return success([local_row(row) for row in rows], info)
+
+    async def create(self, request: Request) -> Response:
+        given = convert(await read_json(request), LocalInstance)
+        made = await self._operations.create(segment(request, "workflow"), given.new())
+        return success({"id": made})
+
+    async def describe(self, request: Request) -> Response:
+        return success(local_detail(await self._operations.detail(_key(request))))
+
+    async def delete(self, request: Request) -> Response:
+        await self._operations.delete(_key(request))
+        return success({"success": True})
+
+    async def delete_batch(self, request: Request) -> Response:
+        ids = instance_ids(await read_json(request))
+        outcome = await self._operations.delete_batch(segment(request, "workflow"), ids)
+        return batch_deleted(outcome.deleted, outcome.missing)
+
+    async def change_status(self, request: Request) -> Response:
+        change = status_change(await read_json(request))
+        status = await self._operations.change_status(_key(request), change)
+        return success({"status": status, "timestamp": iso(self._operations.engine.now_ms())})
+
+    async def send_event(self, request: Request) -> Response:
+        payload = encode_payload(await read_json(request))
+        event_type = segment(request, "event_type")
+        await self._operations.send_event(_key(request), event_type, payload)
+        return success({"success": True})
+
+
+def _key(request: Request) -> InstanceKey:
+    return InstanceKey(segment(request, "workflow"), segment(request, "id"))
+
+
+def _workflow(definition: WorkflowDefinition) -> Json:
+    return {
+        "name": definition.name,
+        "class_name": definition.class_name,
+        "script_name": definition.script_name,
+    }

@@ -1,0 +1,298 @@
+"""What clients send: path segments, queries and bodies, checked.
+
+What is wrong with a request is an `InvalidInput`; several problems stand one a line. Where the texts are Cloudflare's,
+what follows the colon is ours: it says which part, what was given, what is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, cast
+from urllib.parse import unquote
+
+import msgspec
+from starlette.requests import Request
+
+from emulator.domain.limits import MAX_BATCH_INSTANCES, MAX_CRON_CHARS, MAX_STEP_NAME_CHARS
+from emulator.domain.names import check_instance_id
+from emulator.domain.steps import StepKind
+from emulator.errors import InvalidInput, InvalidInstanceId, PayloadTooLarge
+
+MAX_BODY_BYTES: Final = 100 * 1024 * 1024
+"""Cloudflare: Workers, limits; the request body of the Free and Pro plans. A batch of the largest params fits."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UTC_DATETIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?Z")
+
+S = TypeVar("S")
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """How long a finished instance is kept: milliseconds or a duration text; None for the default."""
+
+    success_retention: int | str | None = None
+    error_retention: int | str | None = None
+
+
+class NewInstance(NamedTuple):
+    """An instance to create. No id: one is made up. No params: an empty object (as `wrangler dev` has it)."""
+
+    id: str | None
+    params: object
+    retention: Retention = Retention()
+
+
+class RestartTarget(msgspec.Struct, frozen=True):
+    """The step to restart from: its name in the code, the how-many-th of that name."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_STEP_NAME_CHARS)]
+    count: Annotated[int, msgspec.Meta(ge=1)] = 1
+    kind: StepKind = msgspec.field(name="type", default=StepKind.DO)
+
+
+class StatusChange(msgspec.Struct, frozen=True):
+    """The body of a change of status."""
+
+    status: Literal["pause", "resume", "terminate", "restart"]
+    rollback: bool = False
+    from_: RestartTarget | None = msgspec.field(name="from", default=None)
+
+
+class LocalInstance(msgspec.Struct, frozen=True):
+    """The body of a creation, as the explorer API has it."""
+
+    id: str | None = None
+    params: Any = msgspec.UNSET
+
+    def new(self) -> NewInstance:
+        """What it asks for."""
+        return NewInstance(self.id, {} if self.params is msgspec.UNSET else self.params)
+
+
+class RemoteInstance(msgspec.Struct, frozen=True):
+    """The body of a creation, as Cloudflare's API has it. The location means nothing here."""
+
+    instance_id: str | None = None
+    params: Any = msgspec.UNSET
+    instance_retention: Retention = Retention()
+    location_hint: (
+        Literal[
+            "wnam", "weur", "enam", "eeur", "apac", "apac-ne", "apac-se", "oc", "sam", "afr", "me"
+        ]
+        | None
+    ) = None
+
+    def new(self) -> NewInstance:
+        """What it asks for. The SDK sends params as JSON text, wrangler as the value itself."""
+        params: object = {} if self.params is msgspec.UNSET else self.params
+        if isinstance(params, str):
+            # Not JSON: a text that is meant as one.
+            with suppress(msgspec.DecodeError, UnicodeEncodeError):
+                params = msgspec.json.decode(params)
+        return NewInstance(self.instance_id, params, self.instance_retention)
+
+
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+_Positive = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class StepsLimit(msgspec.Struct, frozen=True):
+    """`limits` of a workflow."""
+
+    steps: _Positive | None = None
+
+
+class ConcurrencyLimit(msgspec.Struct, frozen=True):
+    """`concurrency` of a workflow."""
+
+    limit: _Positive | None = None
+
+
+class CronSchedule(msgspec.Struct, frozen=True):
+    """One of the `schedules` of a workflow."""
+
+    cron: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_CRON_CHARS)]
+
+
+class WorkflowUpdate(msgspec.Struct, frozen=True):
+    """The body that deploys a workflow."""
+
+    class_name: _Name
+    script_name: _Name
+    limits: StepsLimit | None = None
+    concurrency: ConcurrencyLimit | None = None
+    default_retention: Retention | None = None
+    schedules: list[CronSchedule] | None = None
+
+
+def segment(request: Request, name: str) -> str:
+    """A part of the path. It is decoded only now, so that an encoded slash is part of a name."""
+    return unquote(request.path_params[name])
+
+
+async def read_json(request: Request) -> object:
+    """The body as JSON; `msgspec.UNSET` if there is none.
+
+    Raises:
+        InvalidInput: it is not JSON; the message says where.
+        PayloadTooLarge: it is over 100 MiB.
+    """
+    body = await _read_body(request)
+    if not body.strip():
+        return msgspec.UNSET
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"Invalid JSON request body: {error}") from error
+
+
+def convert(body: object, shape: type[S]) -> S:
+    """The body in a shape.
+
+    Raises:
+        InvalidInput: it does not have it.
+    """
+    try:
+        return msgspec.convert({} if body is msgspec.UNSET else body, shape)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"Invalid input: {error}") from error
+
+
+def status_change(body: object) -> StatusChange:
+    """A change of status.
+
+    Raises:
+        InvalidInput: it is none, or asks for a rollback of something else than a termination.
+    """
+    change = convert(body, StatusChange)
+    if change.rollback and change.status != "terminate":
+        raise InvalidInput("'rollback' is only valid when terminating.")
+    return change
+
+
+def instance_ids(body: object) -> list[str]:
+    """The ids of a batch to delete.
+
+    Raises:
+        InvalidInput: it is not a list of 1 to 100 ids that an instance can have.
+    """
+    given = cast("dict[str, object]", body).get("instances") if isinstance(body, dict) else None
+    if not isinstance(given, list):
+        received = "undefined" if given is None else _type_name(given)
+        raise InvalidInput(f"instances: Invalid input: expected array, received {received}")
+    ids = cast("list[object]", given)
+    if not ids:
+        raise InvalidInput("instances: Too small: expected array to have >=1 items")
+    if len(ids) > MAX_BATCH_INSTANCES:
+        raise InvalidInput(
+            f"instances: Too big: expected array to have <={MAX_BATCH_INSTANCES} items"
+        )
+    problems = [
+        f"instances.{at}: {wrong}" for at, each in enumerate(ids) if (wrong := _wrong(each))
+    ]
+    if problems:
+        raise InvalidInput("\n".join(problems))
+    return [str(each) for each in ids]
+
+
+class Query:
+    """The query of a request. Problems are gathered until `finish`."""
+
+    def __init__(self, request: Request) -> None:
+        self._given = request.query_params
+        self._problems: list[str] = []
+
+    def text(self, name: str) -> str | None:
+        """A parameter as it was written; None if it is missing or empty."""
+        return self._given.get(name) or None
+
+    def whole(self, name: str, default: int, maximum: int | None = None) -> int:
+        """A number from one up."""
+        given = self.text(name)
+        if given is None:
+            return default
+        try:
+            number = int(given)
+        except ValueError:
+            return self._wrong(
+                name, f'Expected query param to be number but received "{given}"', default
+            )
+        if number < 1:
+            return self._wrong(name, "Too small: expected number to be >=1", default)
+        if maximum is not None and number > maximum:
+            return self._wrong(name, f"Too big: expected number to be <={maximum}", default)
+        return number
+
+    def option(self, name: str, options: Iterable[S]) -> S | None:
+        """One of some texts."""
+        given = self.text(name)
+        known = {str(option): option for option in options}
+        if given is None or given in known:
+            return None if given is None else known[given]
+        listed = "|".join(f'"{option}"' for option in known)
+        return self._wrong(name, f"Invalid option: expected one of {listed}", None)
+
+    def instant_ms(self, name: str, *, only_utc: bool) -> int | None:
+        """An ISO 8601 date and time, in milliseconds; with `only_utc` it must end in Z, as `wrangler dev` wants it."""
+        given = self.text(name)
+        if given is None:
+            return None
+        try:
+            if only_utc and not _UTC_DATETIME.fullmatch(given):
+                raise ValueError(given)
+            instant = datetime.fromisoformat(given)
+        except ValueError:
+            return self._wrong(name, "Invalid ISO datetime", None)
+        aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+        return (aware - _EPOCH) // timedelta(milliseconds=1)
+
+    def finish(self) -> None:
+        """All parameters have been read.
+
+        Raises:
+            InvalidInput: some are not valid.
+        """
+        if self._problems:
+            raise InvalidInput("\n".join(self._problems))
+
+    def _wrong(self, name: str, problem: str, instead: S) -> S:
+        self._problems.append(f"{name}: {problem}")
+        return instead
+
+
+async def _read_body(request: Request) -> bytes:
+    announced = request.headers.get("content-length", "0")
+    body = bytearray()
+    if not (announced.isdigit() and int(announced) > MAX_BODY_BYTES):
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BODY_BYTES:
+                break
+        else:
+            return bytes(body)
+    raise PayloadTooLarge(
+        f"The request body is too large: at most {MAX_BODY_BYTES} bytes are taken."
+    )
+
+
+def _wrong(instance_id: object) -> str | None:
+    if not isinstance(instance_id, str):
+        return f"Invalid input: expected string, received {_type_name(instance_id)}"
+    try:
+        check_instance_id(instance_id)
+    except InvalidInstanceId:
+        if not instance_id:
+            return "Too small: expected string to have >=1 characters"
+        return r"Invalid string: must match pattern /^[a-zA-Z0-9, *\/#_-]+$/"
+    return None
+
+
+def _type_name(value: object) -> str:
+    """JavaScript's name for the type of a JSON value."""
+    if value is None:
+        return "null"
+    names: dict[type, str] = {str: "string", bool: "boolean", int: "number", float: "number"}
+    return "array" if isinstance(value, list) else names.get(type(value), "object")

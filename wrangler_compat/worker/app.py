@@ -1,0 +1,110 @@
+"""A Worker as an ASGI application: a request becomes a `Request`, its `Response` is sent.
+
+The user's `fetch` runs in a task of its own, so that a client that hangs up does not cancel what it had begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from typing import TYPE_CHECKING
+
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as IncomingRequest
+from starlette.responses import PlainTextResponse
+from starlette.responses import Response as OutgoingResponse
+
+from wrangler_compat.worker.http import Request, Response
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from wrangler_compat.worker.entrypoint import Worker
+
+MAX_BODY_BYTES = 100 * 1024 * 1024
+"""Cloudflare: Workers, limits; the request body of the Free and Pro plans."""
+
+NO_HANDLER = (
+    "Handler does not export a fetch() function.\n\n"
+    "This Worker answers no requests: it has no class `Default(WorkerEntrypoint)` with a `fetch`, and no `on_fetch`.\n"
+)
+
+_log = logging.getLogger(__name__)
+
+
+class WorkerApp:
+    """The ASGI application. A failing `fetch` gives status 500 and its traceback as text."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        incoming = IncomingRequest(scope, receive)
+        try:
+            body = await _read_body(incoming)
+        except ClientDisconnect:
+            return
+        if body is None:
+            outgoing: OutgoingResponse = PlainTextResponse(
+                "The request body is over 100 MB.\n", 413
+            )
+        elif not self._worker.handles("fetch"):
+            outgoing = PlainTextResponse(NO_HANDLER, 404)
+        else:
+            outgoing = await self._answer(_request(incoming, body))
+        await outgoing(scope, receive, send)
+
+    async def _answer(self, request: Request) -> OutgoingResponse:
+        task = asyncio.ensure_future(self._fetch(request))
+        self._worker.ctx.wait_until(task)  # keeps it, whatever becomes of this one
+        return await asyncio.shield(task)
+
+    async def _fetch(self, request: Request) -> OutgoingResponse:
+        try:
+            return _outgoing(await self._worker.fetch(request))
+        except Exception:
+            _log.exception("fetch of %s %s failed", request.method, request.url)
+            return PlainTextResponse(traceback.format_exc(), 500)
+
+
+async def _read_body(incoming: IncomingRequest) -> bytes | None:
+    """Read the body; None when it is too large."""
+    announced = incoming.headers.get("content-length", "0")
+    if announced.isdigit() and int(announced) > MAX_BODY_BYTES:
+        return None
+    body = bytearray()
+    async for chunk in incoming.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            return None
+    return bytes(body)
+
+
+def _request(incoming: IncomingRequest, body: bytes) -> Request:
+    bodiless = incoming.method in ("GET", "HEAD") or not body
+    path = incoming.scope["raw_path"].decode(
+        "latin-1"
+    )  # as the client wrote it; `path` has lost its escapes
+    return Request(
+        str(incoming.url.replace(path=path)),
+        method=incoming.method,
+        headers=incoming.headers.items(),
+        body=None if bodiless else body,
+    )
+
+
+def _outgoing(response: Response) -> OutgoingResponse:
+    body = response.body or b""
+    outgoing = OutgoingResponse(body, response.status)
+    headers = [
+        (name.lower(), value)
+        for name, value in response.headers.items()
+        if name.lower() != "content-length"
+    ]
+    if response.status not in (204, 304):
+        headers.append(("content-length", str(len(body))))
+    outgoing.raw_headers = [
+        (name.encode("latin-1"), value.encode("latin-1")) for name, value in headers
+    ]
+    return outgoing

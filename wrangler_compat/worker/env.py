@@ -1,0 +1,103 @@
+"""`Env`: a Worker's bindings and variables as attributes, and the help for those that are missing."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import TYPE_CHECKING, Any, cast
+
+from emulator.domain.values import JsDict
+from emulator.errors import WorkerLoadError
+from wrangler_compat.config.suppliers import TABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from wrangler_compat.config import WorkerConfig
+
+
+class Env:
+    """Bindings and variables by attribute, and nothing else.
+
+    `unsupplied` names what is declared and not emulated, each with its kind.
+    """
+
+    __slots__ = ("__dict__", "__unsupplied")
+
+    def __init__(self, values: Mapping[str, object], unsupplied: Mapping[str, str]) -> None:
+        self.__dict__.update(values)
+        self.__unsupplied = unsupplied
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only when there is no such attribute.
+        kind = self.__unsupplied.get(name)
+        if kind is None:
+            known = ", ".join(sorted(self.__dict__)) or "none"
+            raise AttributeError(
+                f"env has no {name!r}: no binding and no variable; there are: {known}."
+            )
+        raise AttributeError(
+            f"env.{name} is declared as {kind}, which is not emulated. Supply a stand-in in pyproject.toml, made by a "
+            f'function of yours:\n\n[{TABLE}]\n{name} = "module:factory"'
+        )
+
+    def __repr__(self) -> str:
+        return f"Env({', '.join(sorted(self.__dict__))})"
+
+
+async def make_env(config: WorkerConfig, bindings: Mapping[str, object]) -> Env:
+    """Make the environment: variables, what the project supplies, and `bindings` by name.
+
+    A supplier is called with no argument, or with the variables if it takes one, and may be async. Its module
+    is imported as user code is: within `wrangler_compat.worker.loader.project_imports`.
+
+    Raises:
+        WorkerLoadError: a supplier is not there or takes other arguments.
+    """
+    variables = {name: _with_attributes(value) for name, value in config.vars.items()}
+    supplied: dict[str, object] = {}
+    for name, factory in config.suppliers.items():
+        made = _call_supplier(_find_supplier(name, factory), factory, variables)
+        supplied[name] = await made if inspect.isawaitable(made) else made
+    unsupplied = {name: kind for name, kind in config.unsupplied.items() if name not in supplied}
+    return Env({**variables, **bindings, **supplied}, unsupplied)
+
+
+def _with_attributes(value: object) -> object:
+    """Give the objects of a JSON variable attributes too, as they have on Cloudflare."""
+    if isinstance(value, dict):
+        items = cast("dict[str, object]", value).items()
+        return JsDict({key: _with_attributes(item) for key, item in items})
+    if isinstance(value, list):
+        return [_with_attributes(item) for item in cast("list[object]", value)]
+    return value
+
+
+def _find_supplier(name: str, factory: str) -> Callable[..., object]:
+    module_name, _, attribute = factory.partition(":")
+    found: object = importlib.import_module(module_name)
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise WorkerLoadError(
+            f"[{TABLE}] {name} = {factory!r}: {module_name} has no function {attribute!r}."
+        )
+    return found
+
+
+def _call_supplier(
+    supplier: Callable[..., object], factory: str, variables: dict[str, object]
+) -> object:
+    try:
+        signature = inspect.signature(supplier)
+    except ValueError:  # some classes written in C have none
+        return supplier()
+    for arguments in ((), (variables,)):
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            continue
+        return supplier(*arguments)
+    raise WorkerLoadError(
+        f"[{TABLE}] {factory!r} takes {signature}; expected no argument, or one: the variables."
+    )
