@@ -25,19 +25,14 @@ class _Undo(NamedTuple):
 class Undoable:
     """A step that can be undone. Call it to run it; declare how with `@step.undo()`."""
 
-    def __init__(
-        self, name: str, run: Callable[[], Awaitable[Any]], done: list[tuple[Undoable, Any]]
-    ) -> None:
+    def __init__(self, name: str, step: Callable[[], Awaitable[Any]]) -> None:
         self._step_name = name
-        self._run = run
-        self._done = done
+        self._step = step
         self._undo: _Undo | None = None
 
     async def __call__(self) -> Any:
         """Run the step."""
-        result = await self._run()
-        self._done.append((self, result))
-        return result
+        return await self._step()
 
     def undo(
         self, config: Mapping[str, Any] | None = None

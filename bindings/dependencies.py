@@ -44,9 +44,11 @@ class Declared:
 
     async def result(self) -> Any:
         """What it gave; it is run if it has not been, and waited for if it is under way."""
-        if self._running is None:
-            return await self.call()
-        return await asyncio.shield(self._running)
+        while (running := self._running) is not None:
+            await asyncio.wait({running})
+            if not running.cancelled():
+                return running.result()
+        return await self.call()
 
 
 async def resolve(needed: Mapping[str, Declared], *, concurrent: bool) -> dict[str, Any]:
@@ -59,7 +61,7 @@ async def resolve(needed: Mapping[str, Declared], *, concurrent: bool) -> dict[s
 
 def parameters(function: Callable[..., Any]) -> list[str]:
     """The names of a step function's parameters."""
-    if isinstance(function, FunctionType):
+    if isinstance(function, FunctionType) and not hasattr(function, "__wrapped__"):
         # What `inspect.signature` would say, at a fiftieth of its price: this is done for every step.
         code = function.__code__
         return list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])

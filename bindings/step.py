@@ -132,7 +132,7 @@ class WorkflowStep:
         return await self._context.do(name, code, resolved, rollback)
 
     def _rollback(self, name: str, handler: Any, config: Config | None) -> RollbackCode | None:
-        if handler is None:
+        if handler is None and config is None:
             return None
         if not callable(handler):
             raise InvalidStep(f'Rollback for "{name}" must be a function')
@@ -145,7 +145,15 @@ class WorkflowStep:
         """Declare a step that `rollback_all` can undo; see `bindings.compensation`."""
 
         def declare(function: Callable[..., Any]) -> Undoable:
-            return Undoable(name, self.do(name, config=config)(function), self._undoable)
+            async def run() -> Any:
+                result = await self._do(name, function, None, False, config, (None, None))
+                self._undoable.append((undoable, result))
+                return result
+
+            step = self._declare(name, run)
+            undoable = Undoable(name, step)
+            self._declared[undoable] = self._declared[step]
+            return undoable
 
         return declare
 

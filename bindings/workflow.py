@@ -38,6 +38,9 @@ DUPLICATE_IN_BATCH = (10415, "workflows.api.error.instance.duplicate_in_batch")
 NOT_FOUND = (10400, "workflows.api.error.instance.not_found")
 """Codes and messages of the entries of `errors` (Cloudflare: REST API, workflows)."""
 
+_INVALID_ID = "(instance.invalid_id) Instance ID is invalid"
+"""What the newer calls say, which check ids in the API and not in the engine."""
+
 
 class Workflow:
     """The binding to one workflow (Cloudflare: Workers API, Workflow)."""
@@ -62,7 +65,7 @@ class Workflow:
         accepted and has no effect.
 
         Raises:
-            InvalidInstanceId: the id is not allowed.
+            InvalidInstanceId: the id is not allowed; None is none.
             InstanceAlreadyExists: the id is taken, by an instance of whatever status.
             InvalidRetention: a retention is no duration, or too long.
             SerializationError: the params cannot be stored; the message has the path to what is wrong.
@@ -70,7 +73,7 @@ class Workflow:
         """
         given = options(options_, keywords, _CREATE, "create()")
         creation = self._creation(given)
-        [taken] = await self._engine.create([creation], may_be_taken=given.get("id") is not None)
+        [taken] = await self._engine.create([creation], may_be_taken="id" in given)
         if taken is not None:
             raise taken
         return self._instance(creation.id)
@@ -88,6 +91,8 @@ class Workflow:
             PayloadTooLarge: all params together are over 1 MiB.
         """
         if isinstance(batch, (list, tuple)):
+            if keywords:
+                raise TypeError("create_batch() with a list takes no other options.")
             return await self._create_list(list(cast("Sequence[Any]", batch)))
         if batch is not None and not isinstance(batch, Mapping):
             raise InvalidBatch
@@ -111,10 +116,12 @@ class Workflow:
         ]
 
     async def _create_detailed(self, given: dict[str, Any]) -> JsDict:
-        creations = self._creations(_instances(given))
-        for creation in creations:
-            if is_reserved_id(creation.id):
-                raise InvalidInstanceId("(instance.invalid_id) Instance ID is invalid")
+        try:
+            creations = self._creations(_instances(given))
+        except InvalidInstanceId:
+            raise InvalidInstanceId(_INVALID_ID) from None
+        if any(is_reserved_id(creation.id) for creation in creations):
+            raise InvalidInstanceId(_INVALID_ID)
         taken = await self._engine.create(creations, may_be_taken=True)
         created: list[WorkflowInstance] = []
         errors: list[JsDict] = []
@@ -156,8 +163,11 @@ class Workflow:
             raise InvalidBatch(
                 f"(body) batchDeleteInstances only supports {MAX_BATCH_INSTANCES} instances at a time"
             )
-        for each in ids:
-            check_instance_id(each)
+        try:
+            for each in ids:
+                check_instance_id(each)
+        except InvalidInstanceId:
+            raise InvalidInstanceId(_INVALID_ID) from None
         missing: set[str] = set()
         for each in dict.fromkeys(ids):
             try:
@@ -185,11 +195,10 @@ class Workflow:
         return creations
 
     def _creation(self, given: dict[str, Any]) -> Creation:
-        chosen = given.get("id")
         retention = options(given.get("retention"), {}, _RETENTION, "retention")
         return Creation(
             self._name,
-            str(uuid4()) if chosen is None else check_new_instance_id(chosen),
+            check_new_instance_id(given["id"]) if "id" in given else str(uuid4()),
             values.encode(given.get("params", {}), "params"),
             self._engine.now_ms(),
             self._source,

@@ -16,7 +16,8 @@
     │   │   ├── StepLimitReached
     │   │   └── RollbackPhase
     │   ├── SerializationError          a value that cannot be stored, with the path to it
-    │   └── PayloadTooLarge
+    │   ├── PayloadTooLarge
+    │   └── InvalidSignature            a webhook whose sender is not verified
     ├── NotFound
     │   ├── WorkflowNotFound
     │   ├── InstanceNotFound
@@ -166,6 +167,12 @@ class PayloadTooLarge(InvalidInput):
 
     code = "value.too_large"
     name = "WorkflowInternalError"
+
+
+class InvalidSignature(InvalidInput):
+    """The sender of the webhook is not verified."""
+
+    code = "webhook.signature"
 
 
 class NotFound(EmulatorError):

@@ -49,6 +49,7 @@ _FIELDS: dict[str, st.SearchStrategy[object]] = {
     "error": failures,
     "config": step_configs,
     "event_type": texts,
+    "delivery_id": st.none() | texts,
     "attempt": counts,
     "event_seq": counts,
     "total_steps": counts,

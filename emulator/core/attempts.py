@@ -48,7 +48,8 @@ def do_requested(decision: Decision, request: DoRequested) -> None:
     if step.finished_seq:
         decision.answer(step)
     elif step.due_ms is not None and step.due_ms > decision.now_ms:
-        decision.arm_again(step)
+        # Stored once more: the timer may have fired before the clock was set back.
+        decision.arm(step.key, step.due_ms)
     else:
         start_attempt(decision, step)
 

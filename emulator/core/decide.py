@@ -16,7 +16,7 @@ from emulator.core.inputs import (
     TimerFired,
     WaitRequested,
 )
-from emulator.core.state import InstanceState
+from emulator.core.state import InstanceState, StepState
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKind
 
@@ -88,13 +88,7 @@ def _timer_fired(decision: Decision, timer: TimerFired) -> None:
     if step.due_ms > decision.now_ms:
         decision.arm_again(step)  # it has moved, or the clock was set back
         return
-    match step.key.kind:
-        case StepKind.DO:
-            attempts.retry_due(decision, step)
-        case StepKind.SLEEP:
-            sleeps.sleep_over(decision, step)
-        case StepKind.WAIT:
-            waits.wait_over(decision, step)
+    _DEADLINES[step.key.kind](decision, step)
 
 
 def _run_ended(decision: Decision, result: inputs.RunReturned | inputs.RunRaised) -> None:
@@ -110,6 +104,12 @@ _REQUESTS: dict[type[StepRequest], Callable[[Decision, Any], None]] = {
     DoRequested: attempts.do_requested,
     SleepRequested: sleeps.sleep_requested,
     WaitRequested: waits.wait_requested,
+}
+
+_DEADLINES: dict[StepKind, Callable[[Decision, StepState], None]] = {
+    StepKind.DO: attempts.retry_due,
+    StepKind.SLEEP: sleeps.sleep_over,
+    StepKind.WAIT: waits.wait_over,
 }
 
 _RULES: dict[type[Input], Callable[[Decision, Any], None]] = {

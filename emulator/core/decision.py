@@ -108,7 +108,8 @@ class Decision:
             self.wake()
         elif not self.state.life.running:
             self.start_run()
-        elif step is not None:
+        else:
+            assert step is not None
             self.answer(step)
 
     def start_run(self, *, registering: bool = False) -> None:
@@ -116,7 +117,6 @@ class Decision:
         life = self.state.life
         life.incarnation += 1
         life.running = True
-        life.at_rest = False
         life.registering = registering
         life.handlers.clear()
         self.effects.append(StartRun(life.incarnation, registering))

@@ -21,6 +21,7 @@ class ReceivedEvent(msgspec.Struct, frozen=True):
     event_type: str
     at_ms: int
     payload: msgspec.Raw | None
+    delivery_id: str | None = None
 
 
 Outcome = msgspec.Raw | Failure | ReceivedEvent | None

@@ -38,9 +38,16 @@ def cut(state: InstanceState, steps: frozenset[StepKey] | None) -> None:
         fresh.started_ms = state.started_ms
         fresh.steps = {key: step for key, step in state.steps.items() if key not in steps}
         fresh.open = {key: step for key, step in state.open.items() if key not in steps}
+        fresh.deliveries = _deliveries_taken(fresh)
     for name in InstanceState.__slots__:
         if name != "life":
             setattr(state, name, getattr(fresh, name))
+
+
+def _deliveries_taken(state: InstanceState) -> set[str]:
+    outcomes = (step.outcome for step in state.steps.values())
+    events = (outcome for outcome in outcomes if isinstance(outcome, ReceivedEvent))
+    return {event.delivery_id for event in events if event.delivery_id is not None}
 
 
 def _set_status(state: InstanceState, status: InstanceStatus, at_ms: int) -> None:
@@ -186,9 +193,11 @@ def _wait_completed(state: InstanceState, seq: int, entry: Entry) -> None:
     assert key is not None
     state.mailbox.pop(fact.event_seq, None)
     event_type = state.open[key].event_type
-    _finish(
-        state, key, seq, ReceivedEvent(fact.event_seq, event_type, fact.received_ms, fact.payload)
+    event = ReceivedEvent(
+        fact.event_seq, event_type, fact.received_ms, fact.payload, fact.delivery_id
     )
+    _note_delivery(state, event)
+    _finish(state, key, seq, event)
 
 
 def _wait_timed_out(state: InstanceState, seq: int, entry: Entry) -> None:
@@ -206,7 +215,14 @@ def _wait_abandoned(state: InstanceState, seq: int, entry: Entry) -> None:
 def _event_received(state: InstanceState, seq: int, entry: Entry) -> None:
     fact = entry.fact
     assert isinstance(fact, facts.EventReceived)
-    state.mailbox[seq] = ReceivedEvent(seq, fact.event_type, entry.at_ms, fact.payload)
+    event = ReceivedEvent(seq, fact.event_type, entry.at_ms, fact.payload, fact.delivery_id)
+    _note_delivery(state, event)
+    state.mailbox[seq] = event
+
+
+def _note_delivery(state: InstanceState, event: ReceivedEvent) -> None:
+    if event.delivery_id is not None:
+        state.deliveries.add(event.delivery_id)
 
 
 def _rollback_started(state: InstanceState, seq: int, entry: Entry) -> None:

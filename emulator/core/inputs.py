@@ -151,10 +151,11 @@ class CreateRequested(Input, frozen=True):
 
 
 class EventSent(Input, frozen=True):
-    """Somebody sends an event. No payload is not the payload null."""
+    """Somebody sends an event. No payload is not the payload null. One that has a `delivery_id` is taken in once."""
 
     event_type: str
     payload: msgspec.Raw | None = None
+    delivery_id: str | None = None
 
 
 class PauseRequested(Input, frozen=True):

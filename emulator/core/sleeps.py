@@ -11,15 +11,17 @@ from emulator.core.decision import Decision
 from emulator.core.inputs import SleepRequested
 from emulator.core.state import StepState
 from emulator.domain.entries import SleepCompleted, SleepStarted
-from emulator.errors import PastWakeTime
+from emulator.domain.limits import DAY_MS, MAX_SLEEP_MS
+from emulator.errors import EmulatorError, InvalidDuration, PastWakeTime
 
 
 def sleep_requested(decision: Decision, request: SleepRequested) -> None:
     """`run()` asks for a sleep that is not over."""
     step = decision.state.open.get(request.step)
     if step is None:
-        if request.until_ms is not None and request.until_ms < decision.now_ms:
-            decision.reject(request.step, PastWakeTime())
+        refusal = _refusal(request, decision.now_ms)
+        if refusal is not None:
+            decision.reject(request.step, refusal)
             return
         step = _start(decision, request)
     elif step.due_ms is not None and step.due_ms > decision.now_ms:
@@ -27,6 +29,20 @@ def sleep_requested(decision: Decision, request: SleepRequested) -> None:
     assert step.due_ms is not None
     if step.due_ms <= decision.now_ms:
         sleep_over(decision, step)
+
+
+def _refusal(request: SleepRequested, now_ms: int) -> EmulatorError | None:
+    """Why a new sleep may not end at the instant that it names. Durations are checked where they are read."""
+    if request.until_ms is None:
+        return None
+    if request.until_ms < now_ms:
+        return PastWakeTime()
+    if request.until_ms - now_ms > MAX_SLEEP_MS:
+        days = MAX_SLEEP_MS // DAY_MS
+        return InvalidDuration(
+            f'sleep "{request.step.name}" cannot end that late: the maximum is {days} days'
+        )
+    return None
 
 
 def _start(decision: Decision, request: SleepRequested) -> StepState:

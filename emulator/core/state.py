@@ -84,7 +84,10 @@ class Life:
 
 @dataclass(slots=True)
 class InstanceState:
-    """An instance. `seq` is the number of its last entry; `open` are the steps that have not ended, by age."""
+    """An instance. `seq` is the number of its last entry; `open` are the steps that have not ended, by age.
+
+    `deliveries` are the ids of the events that came with one, taken since or not.
+    """
 
     creation: Creation
     status: InstanceStatus = InstanceStatus.QUEUED
@@ -92,6 +95,7 @@ class InstanceState:
     steps: dict[StepKey, StepState] = field(default_factory=dict[StepKey, StepState])
     open: dict[StepKey, StepState] = field(default_factory=dict[StepKey, StepState])
     mailbox: dict[int, ReceivedEvent] = field(default_factory=dict[int, ReceivedEvent])
+    deliveries: set[str] = field(default_factory=set[str])
     modified_ms: int = 0
     started_ms: int | None = None
     ended_ms: int | None = None

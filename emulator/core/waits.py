@@ -10,6 +10,9 @@ reaches the wait. In a replay the waits are asked for again one by one, and some
 come to rest, one may not snatch an event from an older wait that has not been asked for again yet, and one that was
 cancelled before takes nothing. (Cloudflare: events and parameters, buffered events; scenarios
 `events/two waiters of one type`, `events/two events before two waits`.)
+
+A sender that repeats itself, as webhooks do, names each event. The name is stored with the event, and later with the
+wait that took it, and a second event of that name is not taken in. A restart forgets it together with what it removes.
 """
 
 from __future__ import annotations
@@ -48,12 +51,17 @@ def wait_requested(decision: Decision, request: WaitRequested) -> None:
 
 
 def event_sent(decision: Decision, event: EventSent) -> None:
-    """Somebody sends an event: a live wait takes it, or it stays and wakes the instance."""
+    """Somebody sends an event: a live wait takes it, or it stays and wakes the instance.
+
+    A delivery that has been taken in before changes nothing, and is no error: not even after the end.
+    """
     state = decision.state
+    if event.delivery_id in state.deliveries:
+        return
     if state.is_terminal:
         decision.refusal = InstanceFinished()
         return
-    decision.record(None, EventReceived(event.event_type, event.payload))
+    decision.record(None, EventReceived(event.event_type, event.payload, event.delivery_id))
     if state.status not in (InstanceStatus.RUNNING, InstanceStatus.WAITING):
         return
     if not state.life.running:
@@ -102,7 +110,8 @@ def _take_oldest(decision: Decision, event_type: str) -> bool:
     for wait, event in taken:
         decision.disarm(wait.key)
         decision.taken.append(event.seq)
-        decision.record(wait.key, WaitCompleted(event.seq, event.at_ms, event.payload))
+        fact = WaitCompleted(event.seq, event.at_ms, event.payload, event.delivery_id)
+        decision.record(wait.key, fact)
         decision.go_on(wait)
     return bool(taken)
 

@@ -143,6 +143,7 @@ class WaitCompleted(Fact, frozen=True):
     event_seq: int
     received_ms: int
     payload: msgspec.Raw | None = None
+    delivery_id: str | None = None
 
 
 class WaitTimedOut(Fact, frozen=True):
@@ -247,11 +248,13 @@ class EventReceived(Fact, frozen=True):
     """An event is in the mailbox until a wait takes it. No payload is not the payload null.
 
     The number of this entry is the event's identity. The journal keeps it with the mailbox, and only while it is there.
+    `delivery_id` is what its sender calls it; a wait that takes it keeps that, so that a repetition is known for one.
     """
 
     event = 100
     event_type: str
     payload: msgspec.Raw | None = None
+    delivery_id: str | None = None
 
 
 class WaitAbandoned(Fact, frozen=True):

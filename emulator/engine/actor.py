@@ -38,6 +38,7 @@ class InstanceActor:
         definition: WorkflowDefinition,
         timers: Timers,
         post: Callable[[InstanceKey, Input], None],
+        say: Callable[[InstanceActor, RunInput], None],
     ) -> None:
         self.number = number
         self.key: InstanceKey = state.creation.key
@@ -46,6 +47,7 @@ class InstanceActor:
         self.stored_row: InstanceRow | None = None
         self._definition = definition
         self._post = post
+        self._say = say
         self._incarnation: Incarnation | None = None
         self._armed: dict[StepKey, Timer[Callable[[], None]]] = {}
 
@@ -67,8 +69,8 @@ class InstanceActor:
         )
 
     def post(self, item: RunInput) -> None:
-        """Put what user code says into the engine's inbox."""
-        self._post(self.key, item)
+        """Put what user code says, or what is said about it, into the engine's inbox."""
+        self._say(self, item)
 
     def consider(self, item: Input, now_ms: int) -> Decision:
         """Decide on an input. The state moves on at once; nothing is done about it before `perform`."""

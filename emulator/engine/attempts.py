@@ -138,13 +138,16 @@ class Attempt:
             )
         except _TooSlow:
             problem = "did not return within 5 seconds"
-        except Exception as error:
+        except BaseException as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
             problem = f"threw an error: {error}"
         text = f'The delay function for step "{self.context.step.label}" {problem}'
         return raised._replace(delay_error=Failure("NonRetryableDelayError", text))
 
     async def _within(self, work: Awaitable[object], limit_ms: int) -> object:
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(_caught(work))
         expired = asyncio.get_running_loop().create_future()
         due_ms = self._timers.now_ms() + limit_ms
         timer = self._timers.schedule(due_ms, lambda: expired.set_result(None))
@@ -152,7 +155,10 @@ class Attempt:
             await asyncio.wait({task, expired}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 raise _TooSlow
-            return task.result()
+            value, error = task.result()
+            if error is not None:
+                raise error
+            return value
         finally:
             self._timers.cancel(timer)
             task.cancel()
@@ -161,3 +167,11 @@ class Attempt:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _caught(work: Awaitable[object]) -> tuple[object, BaseException | None]:
+    """What comes of it. A task lets some exceptions through to the loop, which would end it."""
+    try:
+        return await work, None
+    except BaseException as error:
+        return None, error

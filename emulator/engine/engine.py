@@ -77,7 +77,8 @@ class Posted(NamedTuple):
     """Something in the inbox: for whom, what, and who waits for the answer.
 
     `item` is an input; or a question about the state, answered in its turn; `creation` comes with a `CreateRequested`, and
-    `may_be_taken` says that somebody chose its id.
+    `may_be_taken` says that somebody chose its id. A `RunInput` has a `speaker`: when the instance has left memory and come
+    back since, incarnations are counted anew, and what the former ones still say must not be taken for the new one's.
     """
 
     key: InstanceKey
@@ -85,6 +86,7 @@ class Posted(NamedTuple):
     reply: Reply | None = None
     creation: Creation | None = None
     may_be_taken: bool = False
+    speaker: InstanceActor | None = None
 
 
 class _Pass:
@@ -102,7 +104,9 @@ class _Turn:
         self.taken = taken
         self.decided: list[tuple[InstanceActor, Input, Decision]] = []
         self.answers: list[tuple[Reply, object]] = []
+        self.refusals: list[tuple[Reply | None, EmulatorError]] = []
         self.actors: dict[InstanceKey, InstanceActor] = {}
+        self.looked_at: dict[InstanceKey, InstanceActor] = {}
         self.created: set[InstanceKey] = set()
         self.barred: set[InstanceKey] = set()
         self.deferred: list[Posted] = []
@@ -263,13 +267,12 @@ class Engine:
         replies = [self._reply() for _ in creations]
         for creation, reply in zip(creations, replies, strict=True):
             self._put(Posted(creation.key, CreateRequested(), reply, creation, may_be_taken))
-        results: list[InstanceAlreadyExists | None] = []
-        for reply in replies:
-            try:
-                results.append(await asyncio.shield(reply))
-            except InstanceAlreadyExists as error:
-                results.append(error)
-        return results
+        # All at once: a caller that is cancelled shall not leave an answer that nobody has looked at.
+        answers = await asyncio.shield(asyncio.gather(*replies, return_exceptions=True))
+        for answer in answers:
+            if answer is not None and not isinstance(answer, InstanceAlreadyExists):
+                raise answer
+        return answers
 
     async def until(self, key: InstanceKey, question: Callable[[InstanceState], T | None]) -> T:
         """Wait until a question about the committed state of an instance has an answer other than None.
@@ -406,7 +409,10 @@ class Engine:
 
     def _actor(self, number: int, state: InstanceState) -> InstanceActor:
         definition = self.definitions[state.creation.workflow]
-        return InstanceActor(number, state, definition, self._timers, self.post)
+        return InstanceActor(number, state, definition, self._timers, self.post, self._hear)
+
+    def _hear(self, actor: InstanceActor, item: RunInput) -> None:
+        self._put(Posted(actor.key, item, speaker=actor))
 
     def _take(self, turn: _Turn, posted: Posted) -> None:
         """Decide on one thing out of the inbox."""
@@ -422,6 +428,7 @@ class Engine:
             actor = self._find(turn, posted)
             if actor is None:
                 return
+            turn.looked_at[key] = actor
             if isinstance(item, Input):
                 refusal = self._decide(turn, actor, item)
                 if refusal is not None:
@@ -430,7 +437,8 @@ class Engine:
             else:
                 answer = item(actor.state)
         except EmulatorError as error:
-            _refuse(posted.reply, error)
+            # The reason may be something that this very turn has decided, and is not committed yet.
+            turn.refusals.append((posted.reply, error))
         else:
             if posted.reply is not None:
                 turn.answers.append((posted.reply, answer))
@@ -448,6 +456,8 @@ class Engine:
             actor = self._actors[key] = self._actor(self._next_number, InstanceState(creation))
             self._next_number += 1
             turn.created.add(key)
+        elif isinstance(posted.item, RunInput):
+            return actor if actor is posted.speaker else None
         elif actor is None:
             if key.workflow in self._admissions:
                 self._admissions[key.workflow].settle(key, None)
@@ -487,25 +497,27 @@ class Engine:
         for reply, answer in turn.answers:
             if not reply.done():
                 reply.set_result(answer)
-        for actor in turn.actors.values():
-            self._retire(actor)
+        for reply, error in turn.refusals:
+            _refuse(reply, error)
+        for key, actor in turn.looked_at.items():
+            self._retire(actor, has_changed=key in turn.actors)
         self.feed.publish(turn.actors)
 
     def _plan_unloading(self, actor: InstanceActor, parked: RunParked) -> None:
         unload = UnloadRequested(parked.incarnation)
         if len(self._actors) > self._max_live:
-            self.post(actor.key, unload)
+            actor.post(unload)
         else:
             due_ms = self._timers.now_ms() + UNLOAD_AFTER_MS
-            self._timers.schedule(due_ms, lambda: self.post(actor.key, unload))
+            self._timers.schedule(due_ms, lambda: actor.post(unload))
 
-    def _retire(self, actor: InstanceActor) -> None:
+    def _retire(self, actor: InstanceActor, *, has_changed: bool) -> None:
         """Forget an instance that has no code in memory; its stored timers wake it."""
         if actor.is_live or self._actors.get(actor.key) is not actor:
             return
         actor.close()
         del self._actors[actor.key]
-        if actor.state.status in (InstanceStatus.RUNNING, InstanceStatus.WAITING):
+        if has_changed and actor.state.status in (InstanceStatus.RUNNING, InstanceStatus.WAITING):
             for step in actor.state.open.values():
                 if step.due_ms is not None:
                     self._sleepers.watch(actor.key, step.key, step.due_ms)

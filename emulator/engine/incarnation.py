@@ -7,7 +7,7 @@ once the answer is committed. Outcomes are handed over one at a time, in the ord
 room for the code to react in between: then a race between two steps has the same winner in every replay.
 
 An incarnation ends by being *closed*: its tasks are cancelled, its futures with them. Code that swallows the
-cancellation achieves nothing: nothing it says is heard, and a step it asks for never answers.
+cancellation achieves nothing: nothing it says is heard, and a step it asks for cancels it again.
 
 *Parked* is code that has done nothing for `PARK_AFTER_MS` but wait for sleeps, events and retries.
 """
@@ -60,6 +60,15 @@ PARK_AFTER_MS = 5
 PASSES_BETWEEN_OUTCOMES = 12
 """Passes of the loop between two outcomes. A task that waits through `gather`, `wait` and `wait_for` needs a few."""
 
+PASSES_BEFORE_REPLAY = 6
+"""Passes of the loop before an outcome that the journal had already. Each task inside a task asks one pass later."""
+
+MOST_REFUSALS = 100
+"""How often code that has swallowed its cancellation is cancelled again when it asks for a step, before it just hangs."""
+
+_HUNG: set[asyncio.Task[Any]] = set()
+"""Tasks that nothing can end. They are kept, because destroying them would run their code again."""
+
 MISSING_HANDLER = Failure("RollbackMissing", "Rollback function not available in registry")
 
 
@@ -87,6 +96,7 @@ class Incarnation:
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
+        self._refusals = 0
         self._run: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._code: dict[StepKey, StepCode] = {}
@@ -95,6 +105,7 @@ class Incarnation:
         self._unanswered = 0
         self._outcomes: list[tuple[int, StepKey, Outcome]] = []
         self._is_pumping = False
+        self._is_stalled = False
         self._causes: dict[StepKey, BaseException] = {}
         self._attempts: dict[StepKey, Attempt] = {}
         self._is_watched = False
@@ -180,10 +191,14 @@ class Incarnation:
     async def _refuse(self, task: asyncio.Task[Any] | None) -> None:
         if any(attempt.has_task(task) for attempt in self._attempts.values()):
             raise RollbackPhase
+        self._refusals += 1
+        if self._refusals <= MOST_REFUSALS:
+            raise asyncio.CancelledError
         if task is not None:
-            # It has swallowed its cancellation. Nothing will ever wake it, so nothing shall wait for its end
+            # It swallows every cancellation. Nothing will ever wake it, so nothing shall wait for its end
             # (asyncio.run would); unregistering is what asyncio documents for tasks that a loop need not know.
             asyncio.tasks._unregister_task(task)  # noqa: SLF001
+            _HUNG.add(task)
         await self._loop.create_future()
 
     # what it is told
@@ -191,14 +206,17 @@ class Incarnation:
     def heard(self) -> None:
         """One of its requests has been decided and committed."""
         self._unanswered -= 1
-        if self._unanswered == 0 and self._is_pumping:
+        if self._unanswered == 0 and self._is_stalled:
+            self._is_stalled = False
             self._loop.call_soon(self._pass, PASSES_BETWEEN_OUTCOMES)
 
     def resolve(self, effect: ResolveStep) -> None:
         """Hand over the outcome of a step, after those that came before it."""
         heapq.heappush(self._outcomes, (effect.finished_seq, effect.step, effect.outcome))
         if not self._is_pumping:
-            self._pump()
+            # Not at once: in a replay the code may still be on its way to a step that ended earlier.
+            self._is_pumping = True
+            self._loop.call_soon(self._pass, PASSES_BEFORE_REPLAY if self._unanswered else 0)
 
     def reject(self, effect: RejectStep) -> None:
         """Raise a refusal where the step was asked for."""
@@ -218,9 +236,11 @@ class Incarnation:
                 return
 
     def _pass(self, left: int) -> None:
-        if self._unanswered or self._is_closed:
-            return  # `heard` begins anew
-        if left:
+        if self._is_closed:
+            return
+        if self._unanswered:
+            self._is_stalled = True  # until all is `heard`
+        elif left:
             self._loop.call_soon(self._pass, left - 1)
         else:
             self._pump()

@@ -67,8 +67,8 @@ BEGIN
     SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5
     FROM json_each(NEW.entries);
 
-    INSERT INTO mailbox (number, seq, at_ms, event_type, payload)
-    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
+    INSERT INTO mailbox (number, seq, at_ms, event_type, payload, delivery_id)
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5
     FROM json_each(NEW.received);
 
     DELETE FROM mailbox
@@ -117,7 +117,7 @@ SELECT
         FROM wanted CROSS JOIN entry USING (number)
     ),
     (
-        SELECT json_group_array(json_array(number, seq, at_ms, event_type, payload))
+        SELECT json_group_array(json_array(number, seq, at_ms, event_type, payload, delivery_id))
         FROM wanted CROSS JOIN mailbox USING (number)
     );
 

@@ -23,8 +23,8 @@ _T = TypeVar("_T")
 StoredEntry = tuple[int, int, int, int, str | None, str]
 """number, seq, event, at_ms, step's label, body"""
 
-StoredEvent = tuple[int, int, int, str, str | None]
-"""number, seq, at_ms, event_type, payload"""
+StoredEvent = tuple[int, int, int, str, str | None, str | None]
+"""number, seq, at_ms, event_type, payload, delivery_id"""
 
 StoredRow = tuple[
     int,
@@ -103,14 +103,14 @@ def event_to_row(row: EntryRow) -> StoredEvent:
     fact = row.entry.fact
     assert isinstance(fact, EventReceived)
     payload = None if fact.payload is None else bytes(fact.payload).decode()
-    return row.number, row.seq, row.entry.at_ms, fact.event_type, payload
+    return row.number, row.seq, row.entry.at_ms, fact.event_type, payload, fact.delivery_id
 
 
 def event_from_row(stored: StoredEvent) -> tuple[int, Entry]:
     """Read an event of the mailbox, as the entry it is. Its payload is not looked into."""
-    _, seq, at_ms, event_type, payload = stored
+    _, seq, at_ms, event_type, payload, delivery_id = stored
     raw = None if payload is None else msgspec.Raw(payload.encode())
-    return seq, Entry(at_ms, None, EventReceived(event_type, raw))
+    return seq, Entry(at_ms, None, EventReceived(event_type, raw, delivery_id))
 
 
 def instance_to_row(row: InstanceRow) -> StoredRow:

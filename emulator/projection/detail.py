@@ -128,7 +128,6 @@ class _View:
         self.queued_ms: int | None = None
         self.started_ms: int | None = None
         self.ended_ms: int | None = None
-        self.paused_ms: int | None = None
         self.success: bool | None = None
         self.output: msgspec.Raw | None = None
         self.error: Failure | None = None
@@ -149,12 +148,10 @@ class _View:
 
     def _instance(self, at_ms: int, fact: facts.Fact) -> None:
         match fact:
-            case facts.WorkflowQueued():
-                self._queued(at_ms)
+            case facts.WorkflowQueued(shift_ms):
+                self._queued(at_ms, shift_ms)
             case facts.WorkflowStarted():
                 self.started_ms = at_ms
-            case facts.WorkflowPaused():
-                self.paused_ms = at_ms
             case facts.WorkflowSucceeded(result):
                 self.ended_ms, self.success, self.output = at_ms, True, result
             case facts.WorkflowFailed(error):
@@ -169,17 +166,15 @@ class _View:
             case _:
                 pass
 
-    def _queued(self, at_ms: int) -> None:
+    def _queued(self, at_ms: int, shift_ms: int) -> None:
         if self.queued_ms is None:
             self.queued_ms = at_ms
-        if self.paused_ms is None:
+        if not shift_ms:
             return
-        # A pause stops the clocks, as `core.evolve` has it.
-        offset_ms, self.paused_ms = at_ms - self.paused_ms, None
         for key, step in self.steps.items():
             match step:
                 case SleepDetail(end_ms=None, until=False) | WaitDetail(end_ms=None):
-                    self._change(key, due_ms=step.due_ms + offset_ms)
+                    self._change(key, due_ms=step.due_ms + shift_ms)
                 case _:
                     pass
 

@@ -7,9 +7,9 @@ as shortened JSON text, the end of an open sleep, the entries of a rollback.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -41,6 +41,7 @@ _LAST_MS: Final = (
 )
 
 
+@lru_cache(maxsize=256)  # a step and its attempt begin and end at the same times
 def iso(at_ms: int) -> str:
     """Write an instant as Cloudflare does: ISO 8601 in UTC with milliseconds."""
     instant = _EPOCH + timedelta(milliseconds=min(at_ms, _LAST_MS))
@@ -104,10 +105,13 @@ def remote_detail(
     detail: InstanceDetail, version_id: str, *, descending: bool = False, with_steps: bool = True
 ) -> Json:
     """What Cloudflare's API answers about an instance. Without steps their number stays."""
-    steps = _each(detail.steps, _remote_do, _remote_sleep, _remote_wait)
+    ending: list[Json] = []
     if detail.status is InstanceStatus.TERMINATED:
         # The journal does not say who ended it.
-        steps.append({"type": "termination", "trigger": {"source": "unknown"}})
+        ending.append({"type": "termination", "trigger": {"source": "unknown"}})
+    steps: list[Json] = []
+    if with_steps:
+        steps = _each(detail.steps, _remote_do, _remote_sleep, _remote_wait) + ending
     if descending:
         steps.reverse()
     made: Json = {
@@ -122,8 +126,8 @@ def remote_detail(
         "error": failure_json(detail.error),
         "output": _plain_or_none(detail.output),
         "rollback": _rollback(detail),
-        "step_count": len(steps),
-        "steps": steps if with_steps else [],
+        "step_count": len(detail.steps) + len(ending),
+        "steps": steps,
     }
     if (schedule := detail.creation.schedule) is not None:
         made["schedule"] = {"cron": schedule.cron, "scheduledTime": schedule.scheduled_ms}
@@ -236,5 +240,5 @@ def _plain_or_none(value: msgspec.Raw | None) -> Any:
 
 
 def _shortened(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = msgspec.json.encode(value).decode()
     return text if len(text) <= MAX_OUTPUT_CHARS else text[:MAX_OUTPUT_CHARS] + TRUNCATED

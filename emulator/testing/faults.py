@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import NamedTuple
@@ -80,7 +80,7 @@ class FaultPlan(NamedTuple):
 class FaultyJournal:
     """One process's way to the journal `inner`, which outlives it: `open` and `close` leave that alone.
 
-    `committed` hears of each commit that has been written, before the engine does. At a reload `reload` is called, and
+    `committed` hears of each commit that has been written, `returning` when the engine is about to. At a reload `reload` is called, and
     has to close the engine.
     """
 
@@ -90,12 +90,14 @@ class FaultyJournal:
         delays_ms: Sequence[int],
         fault: Fault | None,
         committed: Callable[[Commit], Awaitable[None]],
+        returning: Callable[[], None],
         reload: Callable[[], None],
     ) -> None:
         self._inner = inner
         self._delays_ms = delays_ms
         self._fault = fault
         self._committed = committed
+        self._returning = returning
         self._reload = reload
         self._commits = 0
         self._end: BaseException | None = None
@@ -125,6 +127,7 @@ class FaultyJournal:
             self._die(Crash())
         if kind is FaultKind.RELOAD:
             self._reload()
+        self._returning()
 
     async def last_number(self) -> int:
         """See `Journal`."""
@@ -183,7 +186,7 @@ class FaultyJournal:
         raise end
 
     @contextmanager
-    def _use(self) -> Iterator[None]:
+    def _use(self) -> Generator[None]:
         """Let the inner journal work, in a thread perhaps; a dead process has none."""
         if self._end is not None:
             raise self._end
@@ -192,7 +195,7 @@ class FaultyJournal:
 
 
 @contextmanager
-def holding() -> Iterator[None]:
+def holding() -> Generator[None]:
     """Keep virtual time standing while a journal's thread works."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop), "simulations run in virtual time"

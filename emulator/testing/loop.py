@@ -18,7 +18,8 @@ exactly. Threads that race each other race here too, and a coroutine that spins 
 hears of none.
 
 With a seed, tasks that are ready in the same turn run in shuffled order: asyncio promises nothing
-about it. Plain callbacks keep their places, since `call_soon` promises first in, first out.
+about it. Plain callbacks keep their places, since `call_soon` promises first in, first out. And
+threads of `run_in_executor` work one after the other then, in the order of the calls.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ import selectors
 import threading
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, cast
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
@@ -66,6 +68,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._random = None if seed is None else random.Random(seed)  # noqa: S311  no secret
         self._holds: list[object] = []  # append and pop are atomic, for release by any thread
         self._reports: deque[asyncio.Handle] = deque()
+        self._ages: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
+        self._tasks_made = 0
+        self._last_thread: threading.Event | None = None
         super().__init__(_UnwaitingSelector(self._begin_turn))
         self._clock_resolution = 1e-6
 
@@ -101,27 +106,61 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._write_to_self()
         return handle
 
+    def create_task(self, *args: Any, **kwargs: Any) -> asyncio.Task[Any]:
+        """Make a task, and remember when."""
+        task = super().create_task(*args, **kwargs)
+        self._tasks_made += 1
+        self._ages[task] = self._tasks_made
+        return task
+
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """Run a function in a thread; the loop holds until it has returned or was given up."""
+        """Run a function in a thread; the loop holds until it has returned or was given up.
+
+        With a seed it begins when the one before has ended, and the loop holds even for one that was given up.
+        """
         chained = threading.Event()
 
         def work() -> T:
-            # One that returned before the loop listens for its end would be heard out of turn.
-            chained.wait()
+            chained.wait()  # one that returned before the loop listens for its end would be heard too soon
             return func(*args)
 
-        future = super().run_in_executor(executor, work)
+        repeats = self._random is not None
+        future = super().run_in_executor(executor, self._in_line(work) if repeats else work)
         chained.set()
         self._holds.append(None)
         future.add_done_callback(lambda _: self._release())
         return future
 
+    def _in_line(self, work: Callable[[], T]) -> Callable[[], T]:
+        done = threading.Event()
+        before, self._last_thread = self._last_thread, done
+        self._holds.append(None)
+
+        def work_in_line() -> T:
+            if before is not None:
+                before.wait()
+            try:
+                return work()
+            finally:
+                done.set()
+                self._release()
+
+        return work_in_line
+
     async def shutdown_default_executor(self, *args: Any, **kwargs: Any) -> None:
         """Wait for the threads of the default executor, which report back from a thread."""
         with self.hold():
             await super().shutdown_default_executor(*args, **kwargs)
+
+    def idle(self) -> None:
+        """Nothing is ready, scheduled or held; a subclass that does not raise here waits for other threads.
+
+        Raises:
+            DeadlockError: always.
+        """
+        raise DeadlockError(self._describe_deadlock())
 
     def _runs_here(self) -> bool:
         try:
@@ -146,19 +185,26 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         elif self._holds:
             return True
         elif timeout is None:
-            raise DeadlockError(self._describe_deadlock())
+            self.idle()
+            return True
         else:
             self._now_us += round(timeout * 1_000_000)
         return False
 
     def _shuffle_tasks(self) -> None:
-        if self._random is None:
+        if self._random is None or len(self._ready) < 2:
             return
-        places = [place for place, handle in enumerate(self._ready) if _runs_task(handle)]
+        places = [place for place, handle in enumerate(self._ready) if _task_of(handle)]
         handles = [self._ready[place] for place in places]
+        # Whoever wakes several tasks may do so in the order of a set, as a task group does, which no seed decides.
+        handles.sort(key=self._age)
         self._random.shuffle(handles)
         for place, handle in zip(places, handles, strict=True):
             self._ready[place] = handle
+
+    def _age(self, handle: asyncio.Handle) -> int:
+        task = _task_of(handle)
+        return self._ages.get(task, 0) if task else 0
 
     def _describe_deadlock(self) -> str:
         tasks = sorted(f"{task.get_name()} ({task.get_coro()})" for task in asyncio.all_tasks(self))
@@ -183,7 +229,7 @@ class _UnwaitingSelector(selectors.DefaultSelector):
         return super().select(None) if self._begin_turn(timeout) else events
 
 
-def _runs_task(handle: asyncio.Handle) -> bool:
+def _task_of(handle: asyncio.Handle) -> asyncio.Task[Any] | None:
     """Tell a task's step from a plain callback, as asyncio does when it formats a handle."""
-    callback = getattr(handle, "_callback", None)
-    return isinstance(getattr(callback, "__self__", None), asyncio.Task)
+    owner = getattr(getattr(handle, "_callback", None), "__self__", None)
+    return cast("asyncio.Task[Any]", owner) if isinstance(owner, asyncio.Task) else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
@@ -43,6 +43,10 @@ _ERRORS: dict[str, Callable[[], BaseException]] = {
     "CancelledError": asyncio.CancelledError,
     "SystemExit": lambda: SystemExit(3),
 }
+
+
+def _error(name: str) -> BaseException:
+    return _ERRORS[name]()
 
 
 @dataclass(frozen=True)
@@ -174,14 +178,6 @@ class _Performance:
 
     async def play(self, node: Node) -> None:
         match node:
-            case Do():
-                await self._do(node)
-            case Sleep(name, duration_ms, until=True):
-                await self.step.sleep_until(name, self.event.timestamp_ms + duration_ms)
-            case Sleep(name, duration_ms):
-                await self.step.sleep(name, duration_ms)
-            case Wait(name, event_type, timeout_ms):
-                await self.step.wait_for_event(name, event_type, timeout_ms)
             case Sequence(parts):
                 for part in parts:
                     await self.play(part)
@@ -192,14 +188,30 @@ class _Performance:
                 await self._side_by_side([self.play(part) for part in parts], in_group=in_group)
             case Race():
                 await self._race(node)
-            case Caught(body, stubborn):
-                try:
-                    await self.play(body)
-                except BaseException as error:
-                    if not stubborn and not isinstance(error, Exception):
-                        raise
+            case Caught():
+                await self._catch(node)
             case Fail(error):
-                raise _ERRORS[error]()
+                raise _error(error)
+            case _:
+                await self._take(node)
+
+    async def _take(self, node: Do | Sleep | Wait) -> None:
+        match node:
+            case Do():
+                await self._do(node)
+            case Sleep(name, duration_ms, until=True):
+                await self.step.sleep_until(name, self.event.timestamp_ms + duration_ms)
+            case Sleep(name, duration_ms):
+                await self.step.sleep(name, duration_ms)
+            case Wait(name, event_type, timeout_ms):
+                await self.step.wait_for_event(name, event_type, timeout_ms)
+
+    async def _catch(self, node: Caught) -> None:
+        try:
+            await self.play(node.body)
+        except BaseException as error:
+            if not node.stubborn and not isinstance(error, Exception):
+                raise
 
     async def _side_by_side(
         self, branches: list[Coroutine[Any, Any, None]], *, in_group: bool
@@ -255,7 +267,7 @@ class _Performance:
         if context.attempt > node.fails:
             return {"step": context.step.label, "attempt": context.attempt}
         if node.error in _ERRORS:
-            raise _ERRORS[node.error]()
+            raise _error(node.error)
         return Unstorable()
 
     def _rollback(self, handler: Handler | None) -> RollbackCode | None:
@@ -280,65 +292,73 @@ def winner_step(race: str, this_round: int, winner: int) -> str:
     return f"{race} round {this_round} won by {winner}"
 
 
-def draw_script(rng: random.Random) -> Node:
-    """Choose a script at random."""
-    names = (f"n{number}" for number in count())
-    parts = [_draw(rng, names, 0) for _ in range(rng.randint(1, 4))]
+def draw_script(rng: random.Random, *, threads: bool) -> Node:
+    """Choose a script at random, with callbacks in threads or without."""
+    parts = list(_Author(rng, threads).parts(rng.randint(1, 4)))
     if rng.random() < 0.25:
         parts.append(Fail(rng.choice(list(_ERRORS))))
     return Sequence(tuple(parts))
 
 
-def _draw(rng: random.Random, names: Iterator[str], depth: int) -> Node:
-    if depth >= _DEEPEST or rng.random() < 0.5:
-        return _draw_step(rng, names)
+class _Author:
+    """Writes a script. `depth` says how deep in the tree it is, `in_race` whether inside of a race."""
 
-    def part() -> Node:
-        return _draw(rng, names, depth + 1)
+    def __init__(self, rng: random.Random, threads: bool) -> None:
+        self._rng = rng
+        self._threads = threads
+        self._names = (f"n{number}" for number in count())
 
-    def parts() -> tuple[Node, ...]:
-        return tuple(part() for _ in range(rng.randint(2, 3)))
+    def parts(self, many: int, depth: int = 0, *, in_race: bool = False) -> tuple[Node, ...]:
+        return tuple(self._part(depth, in_race) for _ in range(many))
 
-    match rng.choice(("sequence", "loop", "parallel", "race", "caught")):
-        case "sequence":
-            return Sequence(parts())
-        case "loop":
-            return Loop(rng.randint(2, 3), part())
-        case "parallel":
-            return Parallel(parts(), in_group=rng.random() < 0.5)
-        case "race":
-            return Race(next(names), parts(), cancels=rng.random() < 0.6)
-        case _:
-            return Caught(part(), stubborn=rng.random() < 0.3)
+    def _part(self, depth: int, in_race: bool) -> Node:
+        rng = self._rng
+        if depth >= _DEEPEST or rng.random() < 0.5:
+            return self._step(in_race)
+        many, depth = rng.randint(2, 3), depth + 1
+        match rng.choice(("sequence", "loop", "parallel", "race", "caught")):
+            case "sequence":
+                return Sequence(self.parts(many, depth, in_race=in_race))
+            case "loop":
+                return Loop(many, self._part(depth, in_race))
+            case "parallel":
+                parts = self.parts(many, depth, in_race=in_race)
+                return Parallel(parts, in_group=rng.random() < 0.5)
+            case "race":
+                parts = self.parts(many, depth, in_race=True)
+                return Race(next(self._names), parts, cancels=rng.random() < 0.6)
+            case _:
+                return Caught(self._part(depth, in_race), stubborn=rng.random() < 0.3)
 
+    def _step(self, in_race: bool) -> Node:
+        rng, name = self._rng, next(self._names)
+        match rng.choice(("do", "do", "do", "sleep", "wait")):
+            case "do":
+                return self._do(name)
+            case "sleep":
+                # An instant that is past is refused, then and there and not in the order of the journal:
+                # a race that hangs on it is no fair one.
+                until = rng.random() < 0.3 and not in_race
+                return Sleep(name, rng.choice(_LONG_MS) + until * 600_000, until)
+            case _:
+                return Wait(name, rng.choice(EVENT_TYPES), rng.choice(_LONG_MS))
 
-def _draw_step(rng: random.Random, names: Iterator[str]) -> Node:
-    name = next(names)
-    match rng.choice(("do", "do", "do", "sleep", "wait")):
-        case "do":
-            return _draw_do(rng, names, name)
-        case "sleep":
-            until = rng.random() < 0.3
-            return Sleep(name, rng.choice(_LONG_MS) + until * 600_000, until)
-        case _:
-            return Wait(name, rng.choice(EVENT_TYPES), rng.choice(_LONG_MS))
-
-
-def _draw_do(rng: random.Random, names: Iterator[str], name: str) -> Do:
-    handler = Handler(rng.choice((0, 0, 0, 1, 2)), rng.randint(0, 2), rng.choice(_SHORT_MS))
-    has_inner = rng.random() < 0.1
-    return Do(
-        name,
-        fails=rng.choice((0, 0, 0, 1, 2, 5)),
-        error=rng.choice((*_ERRORS, "Unstorable", "RuntimeError")),
-        takes_ms=rng.choice((*_SHORT_MS, 2_000)),
-        limit=rng.randint(0, 3),
-        delay_ms=rng.choice(_LONG_MS),
-        timeout_ms=rng.choice((1_000, 600_000, 600_000)),
-        in_thread=rng.random() < 0.1,
-        handler=handler if rng.random() < 0.4 else None,
-        inner=_draw_do(rng, names, next(names)) if has_inner else None,
-    )
+    def _do(self, name: str) -> Do:
+        rng = self._rng
+        handler = Handler(rng.choice((0, 0, 0, 1, 2)), rng.randint(0, 2), rng.choice(_SHORT_MS))
+        has_inner = rng.random() < 0.1
+        return Do(
+            name,
+            fails=rng.choice((0, 0, 0, 1, 2, 5)),
+            error=rng.choice((*_ERRORS, "Unstorable", "RuntimeError")),
+            takes_ms=rng.choice((*_SHORT_MS, 2_000)),
+            limit=rng.randint(0, 3),
+            delay_ms=rng.choice(_LONG_MS),
+            timeout_ms=rng.choice((1_000, 600_000, 600_000)),
+            in_thread=self._threads and rng.random() < 0.1,
+            handler=handler if rng.random() < 0.4 else None,
+            inner=self._do(next(self._names)) if has_inner else None,
+        )
 
 
 def _config(node: Do) -> StepConfig:

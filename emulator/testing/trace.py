@@ -37,6 +37,12 @@ class Committed(NamedTuple):
     commit: Commit
 
 
+class CommitReturned(NamedTuple):
+    """The engine hears of its commit, and acts on it at once. Until then callbacks may be called that it forbids."""
+
+    process: int
+
+
 class Invoked(NamedTuple):
     """A callback, or with `rollback` a handler, was called. `attempt` is the step's, also for a handler.
 
@@ -74,8 +80,17 @@ class Deleted(NamedTuple):
     number: int
 
 
-Record = ProcessStarted | ProcessEnded | Committed | Invoked | Asked | Answered
-Happening = InstanceRow | EntryRow | Cut | Deleted | Invoked | ProcessStarted | ProcessEnded
+Record = ProcessStarted | ProcessEnded | Committed | CommitReturned | Invoked | Asked | Answered
+Happening = (
+    InstanceRow
+    | EntryRow
+    | Cut
+    | Deleted
+    | CommitReturned
+    | Invoked
+    | ProcessStarted
+    | ProcessEnded
+)
 
 
 class Story:
@@ -98,6 +113,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
+        self._told: tuple[int, list[Story]] = (0, [])
 
     def add(self, record: Record) -> None:
         """Write down what has just happened."""
@@ -105,10 +121,12 @@ class Trace:
 
     def stories(self) -> list[Story]:
         """Tell it instance by instance, in order of creation."""
-        teller = _Teller()
-        for place, record in enumerate(self.records):
-            teller.hear(place, record)
-        return list(teller.by_number.values())
+        if self._told[0] != len(self.records):
+            teller = _Teller()
+            for place, record in enumerate(self.records):
+                teller.hear(place, record)
+            self._told = len(self.records), list(teller.by_number.values())
+        return self._told[1]
 
     def text(self) -> str:
         """Put it in words: the same for two runs exactly if the same happened."""
@@ -121,6 +139,7 @@ class _Teller:
     def __init__(self) -> None:
         self.by_number: dict[int, Story] = {}
         self._by_key: dict[InstanceKey, Story] = {}
+        self._living: dict[int, Story] = {}
 
     def hear(self, place: int, record: Record) -> None:
         match record:
@@ -131,15 +150,18 @@ class _Teller:
                     self.by_number[number].happenings.append((place, happening))
             case Invoked(key=key):
                 self._by_key[key].happenings.append((place, record))
-            case ProcessStarted() | ProcessEnded():
-                for story in self.by_number.values():
+            case CommitReturned() | ProcessStarted() | ProcessEnded():
+                for number, story in list(self._living.items()):
+                    was_deleted = isinstance(story.happenings[-1][1], Deleted)
                     story.happenings.append((place, record))
+                    if was_deleted:
+                        del self._living[number]
             case Asked() | Answered():
                 pass
 
     def _begin(self, row: InstanceRow) -> None:
-        key = row.creation.key
-        self.by_number[row.number] = self._by_key[key] = Story(key, row.number)
+        story = Story(row.creation.key, row.number)
+        self.by_number[row.number] = self._living[row.number] = self._by_key[story.key] = story
 
 
 def _in_order(commit: Commit) -> Iterator[tuple[int, InstanceRow | EntryRow | Cut | Deleted]]:

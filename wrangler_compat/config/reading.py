@@ -8,6 +8,7 @@ its `Meta`. Keys that the type does not have are left alone.
 from __future__ import annotations
 
 import json
+import re
 from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from wrangler_compat.config.document import Document, KeyPath, Place
 
 S = TypeVar("S", bound=msgspec.Struct)
+
+_BARE_KEY = re.compile(r"[\w-]+")
 
 _KINDS = {
     str: "a string",
@@ -107,7 +110,11 @@ def key_text(at: KeyPath) -> str:
     """Show a path as one would write it, such as `workflows[0].name`."""
     shown = ""
     for part in at:
-        shown += f"[{part}]" if isinstance(part, int) else f".{part}" if shown else part
+        if isinstance(part, int):
+            shown += f"[{part}]"
+        else:
+            key = part if _BARE_KEY.fullmatch(part) else given_text(part)
+            shown += f".{key}" if shown else key
     return shown
 
 

@@ -7,10 +7,10 @@ CACHE = "tests.stand_ins:make_cache"
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from wrangler_compat.config.document import read_document
-from wrangler_compat.config.reading import Reader, given_text
+from wrangler_compat.config.reading import given_text
+from wrangler_compat.config.tool_table import read_tool_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,22 +26,15 @@ def read_suppliers(root: Path) -> dict[str, str]:
     Raises:
         ConfigError: the table is not of that form.
     """
-    path = root / "pyproject.toml"
-    if not path.is_file():
+    table = read_tool_table(root, "env", entries="binding names")
+    if table is None:
         return {}
-    reader = Reader(read_document(path))
-    table = cast("object", reader.document.data)
-    keys = tuple(TABLE.split("."))
-    for key in keys:
-        table = cast("dict[str, object]", table).get(key, {}) if isinstance(table, dict) else None
-    if not isinstance(table, dict):
-        reader.report(keys, "expected a table of binding names.")
-        table = {}
     suppliers: dict[str, str] = {}
-    for name, factory in cast("dict[str, object]", table).items():
+    for name, factory in table.entries.items():
         if isinstance(factory, str) and _FACTORY.fullmatch(factory):
             suppliers[name] = factory
         else:
-            reader.report((*keys, name), f'got {given_text(factory)}; expected "module:factory".')
-    reader.finish()
+            problem = f'got {given_text(factory)}; expected "module:factory".'
+            table.reader.report((*table.at, name), problem)
+    table.reader.finish()
     return suppliers

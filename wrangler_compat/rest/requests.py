@@ -140,13 +140,31 @@ async def read_json(request: Request) -> object:
         InvalidInput: it is not JSON; the message says where.
         PayloadTooLarge: it is over 100 MiB.
     """
-    body = await _read_body(request)
+    body = await read_body(request, MAX_BODY_BYTES)
     if not body.strip():
         return msgspec.UNSET
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"Invalid JSON request body: {error}") from error
+
+
+async def read_body(request: Request, max_bytes: int) -> bytes:
+    """The body as it was sent. One that is too large is not read to its end.
+
+    Raises:
+        PayloadTooLarge: it is over `max_bytes`.
+    """
+    announced = request.headers.get("content-length", "0")
+    body = bytearray()
+    if not (announced.isdigit() and int(announced) > max_bytes):
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > max_bytes:
+                break
+        else:
+            return bytes(body)
+    raise PayloadTooLarge(f"The request body is too large: at most {max_bytes} bytes are taken.")
 
 
 def convert(body: object, shape: type[S]) -> S:
@@ -261,21 +279,6 @@ class Query:
     def _wrong(self, name: str, problem: str, instead: S) -> S:
         self._problems.append(f"{name}: {problem}")
         return instead
-
-
-async def _read_body(request: Request) -> bytes:
-    announced = request.headers.get("content-length", "0")
-    body = bytearray()
-    if not (announced.isdigit() and int(announced) > MAX_BODY_BYTES):
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_BODY_BYTES:
-                break
-        else:
-            return bytes(body)
-    raise PayloadTooLarge(
-        f"The request body is too large: at most {MAX_BODY_BYTES} bytes are taken."
-    )
 
 
 def _wrong(instance_id: object) -> str | None:

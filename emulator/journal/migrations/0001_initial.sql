@@ -45,6 +45,7 @@ CREATE TABLE mailbox (
     at_ms INTEGER NOT NULL,
     event_type TEXT NOT NULL,
     payload TEXT, -- NULL: none was given
+    delivery_id TEXT, -- what its sender calls it; NULL: nothing
     PRIMARY KEY (number, seq)
 ) STRICT;
 
@@ -110,7 +111,9 @@ SELECT
 FROM (
     SELECT number, seq, at_ms, event, step, body FROM entry
     UNION ALL
-    SELECT number, seq, at_ms, 100, NULL, json_object('event_type', event_type, 'payload', json(payload)) FROM mailbox
+    SELECT number, seq, at_ms, 100, NULL,
+        json_object('event_type', event_type, 'payload', json(payload), 'delivery_id', delivery_id)
+    FROM mailbox
 ) AS line
 JOIN instance ON instance.number = line.number
 LEFT JOIN fact ON fact.event = line.event

@@ -58,7 +58,7 @@ from emulator.core.inputs import (
 from emulator.core.state import InstanceState
 from emulator.domain import entries as facts
 from emulator.domain.config import RetryConfig, StepConfig
-from emulator.domain.entries import Entry
+from emulator.domain.entries import Entry, Fact
 from emulator.domain.failure import Failure
 from emulator.domain.status import TERMINAL, InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
@@ -81,6 +81,7 @@ ROLLBACKS = {
     DOS[2]: StepConfig(RetryConfig(1, 5), timeout=1_000),
 }
 UNTIL_MS = 60
+slots = st.sampled_from([True, True, True, False])
 ALLOWED = {
     S.QUEUED: {S.RUNNING, S.PAUSED, S.TERMINATED, S.ROLLING_BACK},
     S.RUNNING: {*S} - {S.PAUSED},
@@ -94,7 +95,7 @@ ALLOWED = {
 }
 """From which status to which, without a restart."""
 
-STATUS_OF = {
+STATUS_OF: dict[type[Fact], InstanceStatus] = {
     facts.WorkflowQueued: S.QUEUED,
     facts.WorkflowRunning: S.RUNNING,
     facts.WorkflowWaiting: S.WAITING,
@@ -146,7 +147,6 @@ class Model:
 
     def _status(self, new: InstanceStatus, at_ms: int) -> None:
         if new is S.PAUSED:
-            assert not self.trying or self.status is S.WAITING_FOR_PAUSE
             self.paused_ms = at_ms
         elif new is S.QUEUED and self.paused_ms is not None:
             for key in self.not_before:
@@ -237,7 +237,7 @@ class Instance(RuleBasedStateMachine):
         self.model = Model()
         self.incarnation = 0
         self.is_live = False
-        self.waiting_for: dict[StepKey, int] = {}
+        self.waiting_for: set[StepKey] = set()
         self.asked: set[StepKey] = set()
         self.invoked: dict[tuple[StepKey, int], int] = {}
         self.handlers: set[StepKey] = set()
@@ -248,18 +248,16 @@ class Instance(RuleBasedStateMachine):
 
     def send(self, item: Input, *, slot: bool = True) -> Decision:
         """Decide, commit, check, perform."""
-        old = self.stored.fold()
         decision = decide(self.state, item, self.now_ms)
         self.stored.commit(decision)
         if decision.refusal is not None:
             assert not decision.entries
-            assert self.state == old
         if decision.cut_made:
             assert isinstance(item, RestartRequested)
             self.model.restart(item.from_step)
         for seq, entry in decision.entries:
             self.model.see(seq, entry)
-        self.stored.check(self.state)
+        self.stored.check(self.state)  # so a refused decision has changed nothing
         for effect in decision.effects:
             if isinstance(effect, RequestSlot):
                 self.queued = not slot
@@ -271,12 +269,13 @@ class Instance(RuleBasedStateMachine):
     def perform(self, effect: object) -> None:
         match effect:
             case StartRun(incarnation):
-                assert incarnation > self.incarnation
+                assert incarnation == self.state.life.incarnation
                 self.incarnation = incarnation
                 self.is_live = True
                 self.forget_code()
                 self.handlers = set()
             case Interrupt(keep_handlers):
+                assert self.state.status is not S.PAUSED or not self.invoked, "a pause waits"
                 self.is_live = False
                 self.incarnation = self.state.life.incarnation
                 self.forget_code()
@@ -293,12 +292,12 @@ class Instance(RuleBasedStateMachine):
                 self.handler = (step, attempt)
             case ResolveStep(step) | RejectStep(step):
                 assert self.is_live
-                del self.waiting_for[step]
+                self.waiting_for.remove(step)
             case _:
                 assert isinstance(effect, ArmTimer)
 
     def forget_code(self) -> None:
-        self.waiting_for = {}
+        self.waiting_for = set()
         self.asked = set()
         self.invoked = {}
         self.handler = None
@@ -314,25 +313,26 @@ class Instance(RuleBasedStateMachine):
 
     # user code
 
-    @initialize(slot=st.booleans())
+    @initialize(slot=slots)
     def create(self, slot: bool) -> None:
         self.send(CreateRequested(), slot=slot)
 
     @precondition(lambda self: self.is_live)
-    @rule(step=st.sampled_from(STEPS), slot=st.booleans())
-    def ask(self, step: StepKey, slot: bool) -> None:
-        if step not in self.asked:
-            self.asked.add(step)
-            self.waiting_for[step] = self.now_ms
-            if step in ROLLBACKS:
-                self.handlers.add(step)
-            self.send(self.request(step), slot=slot)
+    @rule(steps=st.lists(st.sampled_from(STEPS), min_size=2, max_size=5), slot=slots)
+    def ask(self, steps: list[StepKey], slot: bool) -> None:
+        for step in steps:
+            if self.is_live and step not in self.asked:
+                self.asked.add(step)
+                self.waiting_for.add(step)
+                if step in ROLLBACKS:
+                    self.handlers.add(step)
+                self.send(self.request(step), slot=slot)
 
     @precondition(lambda self: self.waiting_for)
     @rule(data=st.data())
     def abandon(self, data: st.DataObject) -> None:
         step = data.draw(st.sampled_from(sorted(self.waiting_for)))
-        del self.waiting_for[step]
+        self.waiting_for.remove(step)
         self.send(StepAbandoned(self.incarnation, step))
 
     @precondition(lambda self: self.invoked)
@@ -364,10 +364,10 @@ class Instance(RuleBasedStateMachine):
                 RollbackRaised(self.incarnation, step, attempt, BOOM, retryable=verdict == "raise")
             )
 
-    @precondition(lambda self: self.is_live)
-    @rule(is_result=st.integers(0, 3))
-    def end_run(self, is_result: int) -> None:
-        if is_result:
+    @precondition(lambda self: self.is_live and len(self.model.started) > 3)
+    @rule(returns=st.sampled_from([False, False, True]))
+    def end_run(self, returns: bool) -> None:
+        if returns:
             self.send(RunReturned(self.incarnation, ONE))
         else:
             self.send(RunRaised(self.incarnation, BOOM))
@@ -385,16 +385,12 @@ class Instance(RuleBasedStateMachine):
 
     # time and process
 
-    @rule(ms=st.integers(1, 12), slot=st.booleans())
+    @rule(ms=st.integers(1, 12), slot=slots)
     def pass_time(self, ms: int, slot: bool) -> None:
         self.now_ms += ms
         for step, due_ms in sorted(self.stored.timers.items()):
             if due_ms <= self.now_ms:
                 self.send(TimerFired(step, due_ms), slot=slot)
-
-    @rule(step=st.sampled_from(STEPS), due_ms=st.integers(0, 100), slot=st.booleans())
-    def fire_stale_timer(self, step: StepKey, due_ms: int, slot: bool) -> None:
-        self.send(TimerFired(step, due_ms), slot=slot)
 
     @precondition(lambda self: self.queued)
     @rule()
@@ -402,7 +398,8 @@ class Instance(RuleBasedStateMachine):
         self.queued = False
         self.send(SlotGranted())
 
-    @rule(recover=st.booleans(), slot=st.booleans())
+    @precondition(lambda self: len(self.model.started) > 1)
+    @rule(recover=slots, slot=slots)
     def crash(self, recover: bool, slot: bool) -> None:
         self.state = self.stored.fold()
         self.incarnation = 0
@@ -415,63 +412,62 @@ class Instance(RuleBasedStateMachine):
             self.send(Recovered(), slot=slot)
 
     @precondition(lambda self: not self.queued)
-    @rule(slot=st.booleans())
+    @rule(slot=slots)
     def recover_late(self, slot: bool) -> None:
         self.send(Recovered(), slot=slot)
 
     # people
 
-    @rule(event_type=st.sampled_from(["paid", "sent", "none"]), slot=st.booleans())
+    @rule(event_type=st.sampled_from(["paid", "sent", "none"]), slot=slots)
     def send_event(self, event_type: str, slot: bool) -> None:
         was_terminal = self.state.is_terminal
         decision = self.send(EventSent(event_type, msgspec.Raw(b"1")), slot=slot)
         assert (decision.refusal is not None) == was_terminal
 
-    @rule()
-    def pause(self) -> None:
+    @rule(resume_only=st.booleans(), slot=slots)
+    def pause_or_resume(self, resume_only: bool, slot: bool) -> None:
         was = self.state.status
-        self.send(PauseRequested())
-        assert (was is not self.state.status) == (was in (S.QUEUED, S.RUNNING, S.WAITING))
-
-    @rule(slot=st.booleans())
-    def resume(self, slot: bool) -> None:
-        was = self.state.status
+        if was in (S.QUEUED, S.RUNNING, S.WAITING) and not resume_only:
+            self.send(PauseRequested())
+            assert self.state.status in (S.PAUSED, S.WAITING_FOR_PAUSE)
+            return
         self.send(ResumeRequested(), slot=slot)
         assert (was is not self.state.status) == (was in (S.PAUSED, S.WAITING_FOR_PAUSE))
 
-    @rule(rollback=st.booleans(), really=st.integers(0, 3))
-    def terminate(self, rollback: bool, really: int) -> None:
-        if really and not self.state.is_terminal:
-            return
+    @precondition(lambda self: len(self.model.started) > 3)
+    @rule(rollback=st.sampled_from([True, True, False]))
+    def terminate(self, rollback: bool) -> None:
         was_terminal = self.state.is_terminal
         decision = self.send(TerminateRequested(rollback))
         assert (decision.refusal is not None) == was_terminal
         assert self.state.is_terminal or rollback
 
-    @rule(step=st.none() | st.sampled_from(STEPS), slot=st.booleans())
+    @precondition(lambda self: len(self.model.started) > 1)
+    @rule(step=st.none() | st.sampled_from(STEPS), slot=slots)
     def restart(self, step: StepKey | None, slot: bool) -> None:
         is_known = step is None or step in self.model.started
         decision = self.send(RestartRequested(step), slot=slot)
         assert (decision.refusal is None) == is_known
         assert not is_known or self.state.status in (S.RUNNING, S.QUEUED)
 
-    @rule()
-    def say_something_stale(self) -> None:
-        for step in DOS:
-            for item in (
-                AttemptReturned(self.incarnation - 1, step, 1, ONE),
-                RollbackReturned(self.incarnation - 1, step, 1),
-                RunRaised(self.incarnation - 1, BOOM),
-                RunParked(self.incarnation + 1),
-                RollbackReturned(self.incarnation, step, 99),
-                AttemptReturned(self.incarnation, step, 99, ONE),
-            ):
-                assert not self.send(item).effects
+    @rule(step=st.sampled_from(STEPS), due_ms=st.integers(0, 100), slot=slots)
+    def be_told_what_is_stale(self, step: StepKey, due_ms: int, slot: bool) -> None:
+        for item in (
+            AttemptReturned(self.incarnation - 1, step, 1, ONE),
+            RollbackReturned(self.incarnation - 1, step, 1),
+            RunRaised(self.incarnation - 1, BOOM),
+            RunParked(self.incarnation + 1),
+            RollbackReturned(self.incarnation, step, 99),
+            AttemptReturned(self.incarnation, step, 99, ONE),
+        ):
+            decision = self.send(item)
+            assert not decision.entries
+            assert not decision.effects
+        self.send(TimerFired(step, due_ms), slot=slot)
 
     @rule()
-    def delete(self) -> None:
-        copy = self.stored.fold()
-        decision = decide(copy, DeleteRequested(), self.now_ms)
+    def delete_a_copy(self) -> None:
+        decision = decide(self.stored.fold(), DeleteRequested(), self.now_ms)
         assert decision.deleted
         assert not decision.entries
 
@@ -489,7 +485,7 @@ class Instance(RuleBasedStateMachine):
     @invariant()
     def the_code_is_told_what_has_ended(self) -> None:
         if self.state.status in (S.RUNNING, S.WAITING):
-            assert not self.model.finished & self.waiting_for.keys()
+            assert not self.model.finished & self.waiting_for
 
     @invariant()
     def whatever_the_code_waits_for_comes(self) -> None:
@@ -515,8 +511,8 @@ class Instance(RuleBasedStateMachine):
 
 TestInstance = Instance.TestCase
 TestInstance.settings = settings(
-    max_examples=150,
-    stateful_step_count=40,
+    max_examples=200,
+    stateful_step_count=60,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.core.effects import ArmTimer, InvokeAttempt, ResolveStep
+from emulator.core.effects import InvokeAttempt, ResolveStep
 from emulator.core.inputs import AttemptRaised, AttemptReturned, EventSent, Recovered, TimerFired
 from emulator.domain.config import RetryConfig, StepConfig
 from emulator.domain.entries import (
@@ -142,7 +142,7 @@ def test_what_a_dead_incarnation_says_is_stale() -> None:
 
 def test_a_replay_waits_for_the_rest_of_a_retry_delay() -> None:
     case = running().when(asks_do("a"), raises("a")).crash().at(40).when(Recovered()).and_slot()
-    case.when(asks_do("a")).then(ArmTimer(A, 100))
+    case.when(asks_do("a")).then().then_armed(a=100)
     case.at(100).when(TimerFired(A, 100)).then(A, AttemptStarted(2), InvokeAttempt(A, 2, CONFIG))
 
 
@@ -196,3 +196,9 @@ def test_an_attempt_that_a_dead_process_left_has_failed_once_the_step_is_asked_f
 def test_the_last_attempt_that_a_dead_process_left_has_failed_the_step() -> None:
     case = running().when(asks_do("a", ONCE)).crash().when(EventSent("paid"), asks_do("a"))
     case.then(A, AttemptFailed(1, INTERRUPTED), StepFailed(), ResolveStep(A, INTERRUPTED, 8))
+
+
+def test_a_retry_that_was_due_before_the_clock_was_set_back_is_armed_anew() -> None:
+    case = running().when(asks_do("a"), raises("a")).crash().at(90).when(Recovered()).and_slot()
+    case.at(100).when(TimerFired(A, 100)).then_armed()
+    case.at(60).when(asks_do("a")).then().then_armed(a=100)

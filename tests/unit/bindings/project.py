@@ -1,0 +1,175 @@
+"""A project in virtual time: workflows, an engine, and a journal that outlives it.
+
+    @in_virtual_time
+    async def test_...() -> None:
+        async with Project(run) as project:
+            assert await project.result(params={"n": 1}) == 2
+
+`run` is a workflow class, or only its `run(event, step)`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import wraps
+from typing import Any, ParamSpec
+
+from bindings import Workflow, WorkflowEntrypoint, WorkflowInstance, WorkflowStep
+from bindings.entrypoint import program_of
+from emulator.domain.instance import InstanceKey
+from emulator.domain.limits import DEFAULT_INSTANCE_STEPS
+from emulator.domain.values import JsDict
+from emulator.engine.engine import Engine
+from emulator.engine.programs import WorkflowDefinition
+from emulator.journal.memory import MemoryJournal
+from emulator.journal.port import InstanceQuery
+from emulator.testing.clock import LoopClock
+from emulator.testing.loop import run as run_in_virtual_time
+
+P = ParamSpec("P")
+Run = Callable[[JsDict, WorkflowStep], Awaitable[Any]]
+Result = Callable[[], Awaitable[Any]]
+
+ONCE = {"retries": {"limit": 0, "delay": 0}}
+"""The config of a step that has one attempt."""
+
+AT_ONCE = {"retries": {"limit": 2, "delay": 0}}
+"""The config of a step that has three attempts, one right after the other."""
+
+NAME = "orders"
+
+
+def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run a test on a virtual loop of its own."""
+
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        run_in_virtual_time(test(*args, **kwargs))
+
+    return run
+
+
+def workflow_class(run: Run) -> type[WorkflowEntrypoint]:
+    """The workflow class of a bare `run(event, step)`."""
+
+    class Written(WorkflowEntrypoint):
+        async def run(self, event: JsDict, step: WorkflowStep) -> Any:
+            return await run(event, step)
+
+    return Written
+
+
+class Project:
+    """One workflow, `orders`, on an engine that can be restarted."""
+
+    def __init__(
+        self,
+        workflow: type[WorkflowEntrypoint] | Run,
+        *,
+        env: Any = None,
+        max_live: int = 1_000,
+        concurrency_limit: int | None = None,
+        step_limit: int = DEFAULT_INSTANCE_STEPS,
+        preserve_non_retryable_message: bool = True,
+    ) -> None:
+        self.journal = MemoryJournal()
+        self._clock = LoopClock()
+        self._max_live = max_live
+        is_class = isinstance(workflow, type)
+        self._definition = WorkflowDefinition(
+            NAME,
+            program_of(workflow if is_class else workflow_class(workflow), None, env),
+            concurrency_limit=concurrency_limit,
+            step_limit=step_limit,
+            preserve_non_retryable_message=preserve_non_retryable_message,
+        )
+
+    async def __aenter__(self) -> Project:
+        await self._start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.engine.close()
+
+    async def restart(self) -> None:
+        """Stop the engine, and start a new one on the same journal."""
+        await self.engine.close()
+        await self._start()
+
+    async def _start(self) -> None:
+        self.engine = Engine(self.journal, self._clock, [self._definition], max_live=self._max_live)
+        await self.engine.start()
+        self.workflow = Workflow(self.engine, NAME)
+
+    def now_ms(self) -> int:
+        """The time of the engine."""
+        return self._clock.now_ms()
+
+    def handle(self, instance: WorkflowInstance | str) -> WorkflowInstance:
+        """A handle that works after a restart."""
+        instance_id = instance if isinstance(instance, str) else instance.id
+        return WorkflowInstance(self.engine, InstanceKey(NAME, instance_id))
+
+    async def ended(self, instance: WorkflowInstance | str) -> JsDict:
+        """Wait until an instance has ended, and give its status."""
+        await self.engine.until(_key(instance), lambda state: state.is_terminal or None)
+        return await self.handle(instance).status()
+
+    async def becomes(self, instance: WorkflowInstance | str, status: str) -> None:
+        """Wait until an instance has a status."""
+        await self.engine.until(_key(instance), lambda state: state.status == status or None)
+
+    async def outcome(self, **options: Any) -> JsDict:
+        """Create an instance, wait until it has ended, and give its status."""
+        return await self.ended(await self.workflow.create(**options))
+
+    async def result(self, **options: Any) -> Any:
+        """The output of an instance that completes."""
+        status = await self.outcome(**options)
+        assert status["status"] == "complete", status
+        return status["output"]
+
+    async def error(self, **options: Any) -> tuple[str, str]:
+        """Name and message of the error of an instance that fails."""
+        status = await self.outcome(**options)
+        assert status["status"] == "errored", status
+        return status["error"]["name"], status["error"]["message"]
+
+    async def history(self, instance: WorkflowInstance | str) -> list[tuple[str, str]]:
+        """What the journal has of an instance: kind of entry, and label of the step or an empty text."""
+        key = _key(instance)
+        stored = (await self.journal.load([key]))[key]
+        assert not isinstance(stored, Exception)
+        return [
+            (type(entry.fact).__name__, entry.step.label if entry.step else "")
+            for _, entry in stored.entries
+        ]
+
+    async def listed(self) -> set[str]:
+        """The ids of all instances."""
+        return {
+            row.creation.id for row in await self.journal.rows(InstanceQuery(NAME, limit=9_999))
+        }
+
+    async def timers(self) -> int:
+        """How many timers the journal has."""
+        return len(await self.journal.due(2**60, 1_000_000))
+
+
+def _key(instance: WorkflowInstance | str) -> InstanceKey:
+    return InstanceKey(NAME, instance if isinstance(instance, str) else instance.id)
+
+
+async def pause_for(seconds: float) -> None:
+    """Let virtual time pass."""
+    await asyncio.sleep(seconds)
+
+
+async def refusal_of(awaitable: Awaitable[object]) -> Exception:
+    """The exception that a call raises."""
+    try:
+        answer = await awaitable
+    except Exception as error:
+        return error
+    raise AssertionError(f"not refused, but answered {answer!r}")

@@ -1,0 +1,58 @@
+"""The command group: what it shows, and what it does not import to show it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from wrangler_compat.cli.dev import user_traceback
+from wrangler_compat.cli.main import main
+
+
+def test_help_lists_the_commands() -> None:
+    result = CliRunner().invoke(main, ["--help"])
+    assert result.exit_code == 0
+    assert "dev" in result.output
+
+
+def test_an_unknown_command_is_refused() -> None:
+    result = CliRunner().invoke(main, ["deploy"])
+    assert result.exit_code == 2
+    assert "deploy" in result.output
+
+
+def test_help_imports_no_server() -> None:
+    script = "\n".join(
+        [
+            "import sys",
+            "from wrangler_compat.cli.main import main",
+            "main(['dev', '--help'], standalone_mode=False)",
+            "heavy = {'starlette', 'uvicorn', 'watchfiles', 'httpx', 'pydantic'} & set(sys.modules)",
+            "sys.exit(', '.join(sorted(heavy)) or 0)",
+        ]
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("option", ["--durability=never", "--max-live=-1", "--port=x"])
+def test_an_option_that_is_not_valid_is_refused_before_anything_starts(
+    tmp_path: Path, option: str
+) -> None:
+    result = CliRunner().invoke(main, ["dev", str(tmp_path), option])
+    assert result.exit_code == 2
+    assert option.partition("=")[0] in result.output
+
+
+def test_an_error_with_no_frame_of_the_user_is_told_whole(tmp_path: Path) -> None:
+    try:
+        raise ValueError("ours")
+    except ValueError as error:
+        told = user_traceback(error, tmp_path)
+    assert __file__ in told

@@ -1,0 +1,93 @@
+"""Who may ask the server, and where a request goes."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.unit.rest.emulated import LOCAL, REMOTE, emulated
+from wrangler_compat.server import Access, is_loopback
+
+TOKEN = "s3cret"
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "localhost:8787", "127.0.0.1:1", "127.8.9.1", "[::1]:8787", "shop.localhost"],
+)
+async def test_a_name_of_this_machine_is_welcome(host: str) -> None:
+    async with emulated() as server:
+        response = await server.client.get("/cdn-cgi/health", headers={"host": host})
+        assert (response.status_code, response.json()) == (200, {"status": "ok"})
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8787", "10.0.0.1", "localhost.evil.example", "[", ""]
+)
+@pytest.mark.parametrize("path", [LOCAL, REMOTE, "/", "/cdn-cgi/health"])
+async def test_any_other_host_is_refused_everywhere(host: str, path: str) -> None:
+    async with emulated() as server:
+        response = await server.client.get(path, headers={"host": host})
+        assert response.status_code == 403
+        assert "Host" in response.json()["errors"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://localhost.evil.example"]
+)
+@pytest.mark.parametrize("path", [LOCAL, REMOTE, "/"])
+async def test_a_page_of_another_machine_is_refused_everywhere(origin: str, path: str) -> None:
+    async with emulated() as server:
+        response = await server.client.get(path, headers={"origin": origin})
+        assert response.status_code == 403
+
+
+async def test_a_page_of_this_machine_may_read_the_answer() -> None:
+    async with emulated() as server:
+        origin = "http://localhost:5173"
+        preflight = await server.client.options(LOCAL, headers={"origin": origin})
+        assert preflight.status_code == 204
+        answer = await server.client.get(LOCAL, headers={"origin": origin})
+        assert answer.status_code == 200
+        for response in (preflight, answer):
+            assert response.headers["access-control-allow-origin"] == origin
+
+
+async def test_a_server_for_others_takes_any_host_and_its_own_pages_only() -> None:
+    async with emulated(Access(TOKEN, only_loopback=False)) as server:
+        own = {"host": "box.example:8787", "origin": "http://box.example:8787"}
+        foreign = {"host": "box.example:8787", "origin": "http://evil.example"}
+        assert (await server.client.get("/cdn-cgi/health", headers=own)).status_code == 200
+        assert (await server.client.get("/cdn-cgi/health", headers=foreign)).status_code == 403
+
+
+@pytest.mark.parametrize("path", [LOCAL, REMOTE])
+async def test_with_a_token_the_apis_want_it(path: str) -> None:
+    async with emulated(Access(TOKEN)) as server:
+        for given in (None, "Bearer wrong", TOKEN, "Bearer s3crét"):
+            given_headers = [] if given is None else [(b"authorization", given.encode())]
+            response = await server.client.get(path, headers=httpx.Headers(given_headers))
+            assert response.status_code == 403
+            assert response.json()["errors"] == [{"code": 10000, "message": "Authentication error"}]
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        assert (await server.client.get(path, headers=headers)).status_code == 200
+
+
+async def test_the_worker_and_the_health_check_want_no_token() -> None:
+    async with emulated(Access(TOKEN)) as server:
+        for path in ("/cdn-cgi/health", "/", "/client/v4x"):
+            assert (await server.client.get(path)).status_code == 200
+
+
+async def test_whatever_is_no_api_goes_to_the_worker_as_it_came() -> None:
+    async with emulated() as server:
+        for path in ("/", "/a//b/", "/cdn-cgi/local/explorer/apis", "/client/v4x"):
+            assert (await server.client.get(path)).text == path
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("localhost", True), ("::1", True), ("127.1.2.3", True), ("0.0.0.0", False), ("", False)],
+)
+def test_loopback_is_what_only_this_machine_reaches(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected

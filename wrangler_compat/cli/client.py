@@ -1,0 +1,128 @@
+"""The HTTP client of the commands: Cloudflare's REST API, as an emulator answers it.
+
+Whatever goes wrong is a `click.ClickException` with one line that says what to do; the command then ends with 1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import click
+import httpx
+
+from wrangler_compat.cli.wording import Json, printable
+
+LATEST: Final = "latest"
+"""Stands for the id of the newest instance (as in wrangler)."""
+
+_NO_BODY: Final = object()
+_WORKFLOWS: Final = "/client/v4/accounts/local/workflows"
+_FORBIDDEN: Final = 403
+_TIMEOUT: Final = httpx.Timeout(60, connect=5)  # an answer may wait for a rollback
+
+
+class NotReached(click.ClickException):
+    """No emulator answers."""
+
+
+class Page(NamedTuple):
+    """Rows of a listing, and what the API says of it (`page`, `total_pages`, `total_count`)."""
+
+    rows: list[Json]
+    info: Json
+
+
+class Client:
+    """A connection to the emulator at `url`. A `with` block closes it."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self._url = url.rstrip("/")
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        # Not through a proxy of the environment: the emulator is near.
+        self._http = httpx.Client(headers=headers, timeout=_TIMEOUT, trust_env=False)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._http.close()
+
+    def ask(self, method: str, *path: str, body: object = _NO_BODY) -> Any:
+        """Send a request below the workflows; the `result` of the answer.
+
+        Raises:
+            NotReached: no emulator answers.
+            ClickException: it refuses; the message is the server's.
+        """
+        return self._envelope(method, path, {}, body)["result"]
+
+    def page(self, *path: str, query: Mapping[str, object]) -> Page:
+        """Read one page of a listing. Parameters that are None are not sent."""
+        envelope = self._envelope("GET", path, query, _NO_BODY)
+        return Page(envelope["result"], envelope["result_info"])
+
+    def resolve(self, workflow: str, instance_id: str) -> str:
+        """The id that is meant: `latest` is the newest instance's.
+
+        Raises:
+            ClickException: there are no instances.
+        """
+        if instance_id != LATEST:
+            return instance_id
+        rows, _ = self.page(workflow, "instances", query={"per_page": 1})
+        if not rows:
+            raise click.ClickException(f'The workflow "{workflow}" has no instances.')
+        return rows[0]["id"]
+
+    def detail(self, workflow: str, instance_id: str) -> Json:
+        """Everything there is to see of an instance."""
+        return self.ask("GET", workflow, "instances", instance_id)
+
+    def _envelope(
+        self, method: str, path: tuple[str, ...], query: Mapping[str, object], body: object
+    ) -> Json:
+        response = self._send(method, path, query, body)
+        try:
+            envelope: Json = response.json()
+            if envelope["success"]:
+                return envelope
+            # The errors are Cloudflare's codes; the messages, ours, say what is the matter.
+            told: list[Json] = envelope["messages"] or envelope["errors"]
+            text = "; ".join(each["message"] for each in told)
+        except (ValueError, LookupError, TypeError):
+            raise NotReached(
+                f"What answers at {self._url} is no workflow-emulator (HTTP {response.status_code}): give its address with --url."
+            ) from None
+        if response.status_code == _FORBIDDEN:
+            text += ": give the emulator's token with --token, or in WORKFLOW_EMULATOR_API_TOKEN."
+        raise click.ClickException(printable(" ".join(text.split())))
+
+    def _send(
+        self, method: str, path: tuple[str, ...], query: Mapping[str, object], body: object
+    ) -> httpx.Response:
+        url = "/".join((self._url + _WORKFLOWS, *(quote(part, safe="") for part in path)))
+        # Not httpx's own JSON: it cannot write a lone surrogate, and the server shall say that.
+        content = None if body is _NO_BODY else json.dumps(body)
+        given = {key: str(value) for key, value in query.items() if value is not None}
+        headers = {} if content is None else {"content-type": "application/json"}
+        try:
+            return self._http.request(method, url, params=given, content=content, headers=headers)
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            raise NotReached(
+                f"No emulator answers at {self._url}: start one with `workflow-emulator dev`, or give its address with --url."
+            ) from None
+        except (httpx.UnsupportedProtocol, httpx.InvalidURL):
+            raise click.ClickException(
+                f"--url {self._url} is no address such as http://localhost:8787."
+            ) from None
+        except httpx.TransportError as error:
+            raise NotReached(f"The emulator at {self._url} broke off: {error}") from None

@@ -1,0 +1,87 @@
+"""What the commands that ask a running emulator have in common on their command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from wrangler_compat.cli.client import Client
+
+DEFAULT_URL = "http://localhost:8787"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Emulator(NamedTuple):
+    """The emulator that a command asks."""
+
+    url: str
+    token: str | None
+
+    def connect(self) -> Client:
+        """Make a client, to be used in a `with` block."""
+        from wrangler_compat.cli.client import Client  # httpx takes long to import
+
+        return Client(self.url, self.token)
+
+
+def asks_emulator(command: Command) -> Command:
+    """Give a command `--url`, `--token` and `--json`, as the parameters `url`, `token` and `as_json`."""
+    for option in (
+        click.option(
+            "--json", "as_json", is_flag=True, help="Print the answer of the API as it is."
+        ),
+        click.option(
+            "--token",
+            envvar="WORKFLOW_EMULATOR_API_TOKEN",
+            help="The --api-token it was started with.",
+        ),
+        click.option(
+            "--url",
+            envvar="WORKFLOW_EMULATOR_URL",
+            default=DEFAULT_URL,
+            show_default=True,
+            help="Where the emulator is.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def json_value(_: click.Context, parameter: click.Parameter, given: str) -> Any:
+    """Parse a JSON value of the command line: the text itself, `@FILE`, or `-` for the standard input.
+
+    Raises:
+        ClickException: it is not JSON, or cannot be read.
+    """
+    what = parameter.human_readable_name
+    text = _text_of(given, what)
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        line = [*text.splitlines(), ""][error.lineno - 1].strip()
+        raise click.ClickException(
+            f"{what} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}: {line[:80]}"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise click.ClickException(f"{what} is not JSON: {error}") from None
+
+
+def _text_of(value: str, what: str) -> str:
+    try:
+        if value == "-":
+            return click.get_text_stream("stdin", "utf-8").read()
+        if value.startswith("@"):
+            return Path(value[1:]).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.ClickException(f"{what} cannot be read from {value}: {error}") from None
+    return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"there is no {name} in JSON")

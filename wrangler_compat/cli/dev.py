@@ -1,0 +1,116 @@
+"""`workflow-emulator dev`: run a project on this machine.
+
+Here are the options, and what is said to the user; `serving` has the process that serves, `reloading` the one that
+watches the files and starts it anew.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+
+import click
+
+from emulator.errors import ConfigError, EmulatorError
+from wrangler_compat.cli.options import DevOptions
+
+BROKEN_CONFIG = 2
+FAILED = 1
+
+
+@click.command()
+@click.argument("directory", type=click.Path(exists=True, path_type=Path), default=".")
+@click.option("--port", default=8787, show_default=True, help="Where to listen; 0 for any port.")
+@click.option("--host", help="An address that other machines reach; needs --api-token.")
+@click.option(
+    "--persist-to", help='The folder of the journal, or ":memory:".  [default: .workflow-emulator]'
+)
+@click.option("--env", "environment", help="The environment of the wrangler file.")
+@click.option(
+    "--durability",
+    type=click.Choice(["normal", "full"]),
+    default="normal",
+    show_default=True,
+    help="What survives: a killed process, or a power cut too.",
+)
+@click.option(
+    "--max-live",
+    type=click.IntRange(min=0),
+    default=1_000,
+    show_default=True,
+    help="How many resting instances keep their code in memory.",
+)
+@click.option("--fast-retries", is_flag=True, help="Retry after 1 s by default, not after 10 s.")
+@click.option("--reload", is_flag=True, help="Start anew when a file of the project changes.")
+@click.option("--api-token", envvar="WORKFLOW_EMULATOR_API_TOKEN", help="What the APIs ask for.")
+@click.option("--access-log", is_flag=True, help="Tell every request.")
+def dev(
+    directory: Path,
+    port: int,
+    host: str | None,
+    persist_to: str | None,
+    environment: str | None,
+    durability: str,
+    max_live: int,
+    fast_retries: bool,
+    reload: bool,
+    api_token: str | None,
+    access_log: bool,
+) -> None:
+    """Run the project in DIRECTORY: its Worker, its workflows, and Cloudflare's API for them."""
+    options = DevOptions(
+        directory,
+        port,
+        host,
+        persist_to,
+        environment,
+        full_durability=durability == "full",
+        max_live=max_live,
+        fast_retries=fast_retries,
+        api_token=api_token,
+        access_log=access_log,
+    )
+    if options.is_exposed and not api_token:
+        raise click.UsageError(
+            f"--host {host} lets other machines connect: choose a token with --api-token."
+        )
+    try:
+        _run(options, reload=reload)
+    except ConfigError as error:
+        click.echo(error.message, err=True)
+        sys.exit(BROKEN_CONFIG)
+    except EmulatorError as error:
+        click.echo(error.message, err=True)
+        sys.exit(FAILED)
+    except click.ClickException:
+        raise
+    except Exception as error:
+        click.echo(user_traceback(error, options.directory), err=True, nl=False)
+        sys.exit(FAILED)
+
+
+def _run(options: DevOptions, *, reload: bool) -> None:
+    # Imported late: the one needs no watcher, the other no server.
+    if reload:
+        from wrangler_compat.cli.reloading import serve_and_reload
+
+        serve_and_reload(options)
+    else:
+        from wrangler_compat.cli.serving import serve
+
+        serve(options)
+
+
+def user_traceback(error: BaseException, directory: Path) -> str:
+    """Python's own traceback, from the first frame on that is in the project's folder; all of it if none is."""
+    told = traceback.TracebackException.from_exception(error)
+    root = directory.resolve()
+    for at, frame in enumerate(told.stack):
+        if Path(frame.filename).is_relative_to(root):
+            told.stack = traceback.StackSummary.from_list(told.stack[at:])
+            break
+    else:
+        if isinstance(error, SyntaxError):  # says itself where it is
+            told.stack = traceback.StackSummary()
+    return "".join(told.format())

@@ -1,0 +1,219 @@
+"""`workflow-emulator workflows instances`: ask a running emulator for instances (Cloudflare: wrangler, workflows instances)."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from emulator.domain.status import InstanceStatus
+from emulator.domain.steps import StepKind
+from wrangler_compat.cli.client_options import Emulator, asks_emulator, json_value
+from wrangler_compat.cli.following import follow
+from wrangler_compat.cli.wording import Json, pretty
+
+
+@click.group()
+def instances() -> None:
+    """Ask for the instances of a workflow. `latest` is the id of the newest one."""
+
+
+@instances.command("list")
+@click.argument("workflow")
+@click.option("--status", type=click.Choice([each.value for each in InstanceStatus]))
+@click.option("--reverse", is_flag=True, help="The oldest first.")
+@click.option("--page", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--per-page", type=click.IntRange(1, 100), help="Rows of a page.  [default: 25]")
+@click.option("--date-start", help="Created then or later: 2026-11-30T12:00:00Z.")
+@click.option("--date-end", help="Created then or earlier.")
+@asks_emulator
+def list_instances(
+    workflow: str,
+    status: str | None,
+    reverse: bool,
+    page: int,
+    per_page: int | None,
+    date_start: str | None,
+    date_end: str | None,
+    url: str,
+    token: str | None,
+    as_json: bool,
+) -> None:
+    """List the instances of WORKFLOW, the newest first."""
+    query = {
+        "status": status,
+        "direction": "asc" if reverse else None,
+        "page": page,
+        "per_page": per_page,
+        "date_start": date_start,
+        "date_end": date_end,
+    }
+    with Emulator(url, token).connect() as client:
+        rows, info = client.page(workflow, "instances", query=query)
+    if as_json:
+        click.echo(pretty(rows))
+        return
+    _show(rows)
+    total = info["total_count"]
+    click.echo(f"Page {page} of {info['total_pages']}, {total} instances in all.", err=True)
+
+
+def _show(rows: list[Json]) -> None:
+    from wrangler_compat.cli.describing import show_table
+    from wrangler_compat.cli.wording import when
+
+    headings = ("Id", "Status", "Created", "Ended", "Trigger")
+    show_table(
+        headings,
+        (
+            (
+                each["id"],
+                each["status"],
+                when(each["created_on"]),
+                each["ended_on"] and when(each["ended_on"]),
+                each["trigger_source"],
+            )
+            for each in rows
+        ),
+    )
+
+
+@instances.command()
+@click.argument("workflow")
+@click.argument("instance_id", metavar="ID", default="latest")
+@click.option("--follow", "follows", is_flag=True, help="Watch it until it ends.")
+@asks_emulator
+def describe(
+    workflow: str, instance_id: str, follows: bool, url: str, token: str | None, as_json: bool
+) -> None:
+    """Show an instance and its steps.
+
+    --follow exits with 0 when the instance has completed, 1 when it has errored, 2 when it was terminated.
+    """
+    with Emulator(url, token).connect() as client:
+        known = client.resolve(workflow, instance_id)
+        if follows:
+            follow(client, workflow, known, as_json=as_json)
+        detail = client.detail(workflow, known)
+    if as_json:
+        click.echo(pretty(detail))
+        return
+    from wrangler_compat.cli.describing import show_instance
+
+    show_instance(workflow, known, detail)
+
+
+@instances.command()
+@click.argument("workflow")
+@click.argument("instance_id", metavar="ID")
+@click.option("--type", "event_type", required=True, help="What the workflow waits for.")
+@click.option(
+    "--payload", callback=json_value, default="{}", help="JSON, @FILE, or - for the standard input."
+)
+@asks_emulator
+def send_event(
+    workflow: str,
+    instance_id: str,
+    event_type: str,
+    payload: Any,
+    url: str,
+    token: str | None,
+    as_json: bool,
+) -> None:
+    """Send an event to an instance. It is kept until a wait takes it."""
+    with Emulator(url, token).connect() as client:
+        known = client.resolve(workflow, instance_id)
+        answer = client.ask(
+            "POST", workflow, "instances", known, "events", event_type, body=payload
+        )
+    click.echo(pretty(answer) if as_json else f'Sent the event "{event_type}" to "{known}".')
+
+
+@instances.command()
+@click.argument("workflow")
+@click.argument("instance_id", metavar="ID")
+@asks_emulator
+def pause(workflow: str, instance_id: str, url: str, token: str | None, as_json: bool) -> None:
+    """Pause an instance, after the attempts that are under way."""
+    _change(Emulator(url, token), workflow, instance_id, {"status": "pause"}, as_json=as_json)
+
+
+@instances.command()
+@click.argument("workflow")
+@click.argument("instance_id", metavar="ID")
+@asks_emulator
+def resume(workflow: str, instance_id: str, url: str, token: str | None, as_json: bool) -> None:
+    """Let a paused instance go on."""
+    _change(Emulator(url, token), workflow, instance_id, {"status": "resume"}, as_json=as_json)
+
+
+@instances.command()
+@click.argument("workflow")
+@click.argument("instance_id", metavar="ID")
+@click.option("--from-step-name", help="Keep the results of the steps before this one.")
+@click.option("--from-step-count", type=click.IntRange(min=1), help="Which step of that name.")
+@click.option("--from-step-type", type=click.Choice([each.value for each in StepKind]))
+@asks_emulator
+def restart(
+    workflow: str,
+    instance_id: str,
+    from_step_name: str | None,
+    from_step_count: int | None,
+    from_step_type: str | None,
+    url: str,
+    token: str | None,
+    as_json: bool,
+) -> None:
+    """Run an instance again, whatever its status, from the beginning or from a step."""
+    step = {"name": from_step_name, "count": from_step_count, "type": from_step_type}
+    given = {key: value for key, value in step.items() if value is not None}
+    if given and from_step_name is None:
+        raise click.UsageError("--from-step-count and --from-step-type need --from-step-name.")
+    body: Json = {"status": "restart"} | ({"from": given} if given else {})
+    _change(Emulator(url, token), workflow, instance_id, body, as_json=as_json)
+
+
+@instances.command()
+@click.argument("workflow")
+@click.argument("instance_id", metavar="ID")
+@click.option("--rollback", is_flag=True, help="Run the rollback handlers of its steps first.")
+@asks_emulator
+def terminate(
+    workflow: str, instance_id: str, rollback: bool, url: str, token: str | None, as_json: bool
+) -> None:
+    """End an instance."""
+    body: Json = {"status": "terminate"} | ({"rollback": True} if rollback else {})
+    _change(Emulator(url, token), workflow, instance_id, body, as_json=as_json)
+
+
+@instances.command()
+@click.argument("workflow")
+@click.argument("instance_ids", metavar="ID...", nargs=-1, required=True)
+@asks_emulator
+def delete(
+    workflow: str, instance_ids: tuple[str, ...], url: str, token: str | None, as_json: bool
+) -> None:
+    """Delete instances, whatever they do. Exits with 1 if one of them does not exist."""
+    with Emulator(url, token).connect() as client:
+        known = [client.resolve(workflow, each) for each in instance_ids]
+        body = {"instances": known}
+        answer = client.ask("POST", workflow, "instances", "batch", "delete", body=body)
+    if as_json:
+        click.echo(pretty(answer))
+    else:
+        for each in answer["deleted"]:
+            click.echo(f'Deleted "{each["id"]}".')
+    for each in answer["errors"]:
+        click.echo(f'Error: Instance "{each["id"]}" does not exist', err=True)
+    sys.exit(1 if answer["errors"] else 0)
+
+
+def _change(
+    emulator: Emulator, workflow: str, instance_id: str, body: Json, *, as_json: bool
+) -> None:
+    """Change the status of an instance, and say what it is now."""
+    with emulator.connect() as client:
+        known = client.resolve(workflow, instance_id)
+        answer = client.ask("PATCH", workflow, "instances", known, "status", body=body)
+    click.echo(pretty(answer) if as_json else f'"{known}" is {answer["status"]}.')

@@ -1,0 +1,40 @@
+"""The command `workflow-emulator`. A command's module is imported when it is called for, so that each starts fast."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Final
+
+import click
+
+COMMANDS: Final = {
+    "dev": "wrangler_compat.cli.dev:dev",
+    "run": "wrangler_compat.cli.run:run",
+    "workflows": "wrangler_compat.cli.workflows:workflows",
+}
+"""Where each command is."""
+
+
+class _LazyGroup(click.Group):
+    """Commands that are imported on demand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Name them."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import one."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        return getattr(importlib.import_module(module), name)
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="workflow-emulator")
+def main() -> None:
+    """Run Cloudflare-style Workflows in plain Python: durable, offline."""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""`workflow-emulator run`: run one instance in this process, without a server.
+
+What happens goes to stderr, and so does what the user's code prints; stdout has the output alone. The process ends the
+moment the instance does, or Ctrl-C comes: user code may hold threads that never end, and nothing is lost, since what is
+not committed has not happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
+
+import click
+
+from emulator.errors import EmulatorError
+from wrangler_compat.cli.client_options import json_value
+from wrangler_compat.cli.dev import user_traceback
+from wrangler_compat.cli.following import INTERRUPTED
+from wrangler_compat.cli.progress import EXIT_CODES, Progress
+from wrangler_compat.cli.wording import Json, pretty
+
+if TYPE_CHECKING:
+    from emulator.domain.instance import InstanceKey
+    from wrangler_compat.rest.operations import Operations
+
+
+class _Asked(NamedTuple):
+    """What the command line asks for."""
+
+    directory: Path
+    workflow: str
+    params: Any
+    instance_id: str | None
+    environment: str | None
+    persist_to: Path | None
+    fast_retries: bool
+    as_json: bool
+
+
+@click.command()
+@click.argument("directory", type=click.Path(exists=True, path_type=Path))
+@click.argument("workflow")
+@click.argument("params", callback=json_value, default="{}")
+@click.option("--id", "instance_id", help="The id of the instance.  [default: one is made up]")
+@click.option("--env", "environment", help="The environment of the wrangler file.")
+@click.option(
+    "--persist-to",
+    type=click.Path(path_type=Path),
+    help="The folder of a journal, whose unfinished instances go on too.  [default: in memory]",
+)
+@click.option("--fast-retries", is_flag=True, help="Retry after 1 s by default, not after 10 s.")
+@click.option("--json", "as_json", is_flag=True, help="Print the instance as the API has it.")
+def run(
+    directory: Path,
+    workflow: str,
+    params: Any,
+    instance_id: str | None,
+    environment: str | None,
+    persist_to: Path | None,
+    fast_retries: bool,
+    as_json: bool,
+) -> None:
+    """Run one instance of WORKFLOW, of the project in DIRECTORY, and print its output.
+
+    PARAMS is JSON, @FILE, or - for the standard input. Exits with 0 when the instance has completed, 1 when it has errored
+    or could not run, 2 when it was terminated.
+    """
+    signal.signal(signal.SIGINT, _interrupted)
+    asked = _Asked(
+        directory, workflow, params, instance_id, environment, persist_to, fast_retries, as_json
+    )
+    output = sys.stdout
+    try:
+        with redirect_stdout(sys.stderr):
+            asyncio.run(_run(asked, output))
+    except EmulatorError as error:
+        raise click.ClickException(error.message) from None
+    except Exception as error:  # what the user's module raises when it is imported
+        click.echo(user_traceback(error, directory), err=True, nl=False)
+        sys.exit(1)
+
+
+async def _run(asked: _Asked, output: TextIO) -> NoReturn:
+    # Imported here: `--help` needs neither the engine nor the server.
+    from emulator.domain.instance import InstanceKey
+    from wrangler_compat.config import load_config
+    from wrangler_compat.project import journal_of, open_project
+    from wrangler_compat.rest.operations import Operations
+    from wrangler_compat.rest.requests import NewInstance
+
+    config = load_config(asked.directory, asked.environment)
+    journal = journal_of(config, asked.persist_to or ":memory:")
+    async with open_project(config, journal, fast_retries=asked.fast_retries) as project:
+        operations = Operations(project.engine, since_ms=project.engine.now_ms())
+        new = NewInstance(asked.instance_id, asked.params)
+        made = await operations.create(asked.workflow, new)
+        detail = await _to_its_end(operations, InstanceKey(asked.workflow, made))
+        if asked.as_json:
+            click.echo(pretty(detail), output)
+        elif detail["status"] == "complete":
+            click.echo(pretty(detail["output"]), output)
+        _leave(EXIT_CODES[detail["status"]])
+
+
+async def _to_its_end(operations: Operations, key: InstanceKey) -> Json:
+    """Tell what happens to an instance until it ends; how it is then, as the API has it."""
+    from emulator.projection.rendering import remote_detail
+    from wrangler_compat.rest.operations import version_id
+
+    engine = operations.engine
+    version = version_id(engine.definition(key.workflow))
+    progress = Progress(lambda line: click.echo(line, err=True))
+    with engine.feed.watch(key) as watch:
+        while True:
+            detail = remote_detail(await operations.detail(key), version)
+            progress.show(detail)
+            if detail["status"] in EXIT_CODES:
+                return detail
+            await watch.changed()
+
+
+def _interrupted(_: int, __: FrameType | None) -> None:
+    _leave(INTERRUPTED)
+
+
+def _leave(code: int) -> NoReturn:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,220 @@
+"""The process that serves a project, from its first socket to its last breath.
+
+Theory of operation
+===================
+The sockets are bound before anything runs, so that a port that is taken costs nothing. Then the project is opened, and
+requests are answered until somebody asks to stop or the engine stops by itself.
+
+Stopping may not depend on user code: callbacks that block their threads, tasks that swallow cancellation, a callback
+that holds the event loop. So the signal handler starts a watchdog, which ends the process when the orderly end takes too
+long; and the orderly end leaves by `os._exit` too, since Python would wait for the threads. Nothing is lost: what is
+not committed has not happened, and the next start recovers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import click
+import uvicorn
+
+from emulator.errors import EngineStopped
+from emulator.journal.lock import JournalLock
+from wrangler_compat.cli.options import DevOptions
+from wrangler_compat.config import WorkerConfig, load_config
+from wrangler_compat.project import (
+    Project,
+    foreign_workflows,
+    journal_of,
+    journal_path,
+    open_project,
+)
+from wrangler_compat.server import Access
+
+GRACE_S: Final = 0.8
+"""How long an orderly end may take."""
+
+_LOOPBACKS: Final = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
+
+
+def serve(options: DevOptions) -> None:
+    """Serve the project until a signal comes. Does not return: the process ends here, unless it cannot start.
+
+    Raises:
+        EmulatorError: it cannot start; the message says why.
+    """
+    config = load_config(options.directory, options.environment)
+    _log_to_stderr(access_log=options.access_log)
+    with ExitStack() as opened:
+        sockets = _listen(options, config, opened)
+        asyncio.run(_Process(options, config, sockets).run())
+
+
+class _Process:
+    """The life of the process."""
+
+    def __init__(
+        self, options: DevOptions, config: WorkerConfig, sockets: list[socket.socket]
+    ) -> None:
+        self._options = options
+        self._config = config
+        self._sockets = sockets
+
+    async def run(self) -> None:
+        stopped = asyncio.Event()
+        self._heed_signals(asyncio.get_running_loop(), stopped)
+        options = self._options
+        journal = journal_of(
+            self._config, options.journal_folder, full_durability=options.full_durability
+        )
+        opening = open_project(
+            self._config, journal, max_live=options.max_live, fast_retries=options.fast_retries
+        )
+        async with opening as project:
+            port: int = self._sockets[0].getsockname()[1]
+            journal.publish_port(port)
+            introduction = await _introduction(project, options, port)
+            code = await self._answer_until(stopped, project, introduction)
+        _leave(code)
+
+    async def _answer_until(
+        self, stopped: asyncio.Event, project: Project, introduction: str
+    ) -> int:
+        """Answer requests; the exit code when that is over."""
+        access = Access(self._options.api_token, only_loopback=not self._options.is_exposed)
+        config = uvicorn.Config(
+            project.app(access),
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=self._options.access_log,
+            server_header=False,
+        )
+        server = _UvicornServer(config, introduction)
+        serving = asyncio.create_task(server.serve(self._sockets))
+        stopping = asyncio.create_task(stopped.wait())
+        failing = asyncio.create_task(project.engine.closed())
+        await asyncio.wait((serving, stopping, failing), return_when=asyncio.FIRST_COMPLETED)
+        if failing.done() and isinstance(failing.exception(), EngineStopped):
+            return 1  # the engine has said why
+        server.should_exit = server.force_exit = True
+        await serving
+        return 0
+
+    def _heed_signals(self, loop: asyncio.AbstractEventLoop, stopped: asyncio.Event) -> None:
+        watchdog = threading.Timer(GRACE_S, _leave, (0,))
+        watchdog.daemon = True
+
+        def stop(_: int, __: FrameType | None) -> None:
+            # Python calls this between two lines of whatever runs, so also while user code holds the loop.
+            if not watchdog.is_alive() and not stopped.is_set():
+                watchdog.start()
+            loop.call_soon_threadsafe(stopped.set)
+
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signal_number, stop)
+
+
+class _UvicornServer(uvicorn.Server):
+    """uvicorn without its own signal handlers, and with other words when it listens."""
+
+    def __init__(self, config: uvicorn.Config, introduction: str) -> None:
+        super().__init__(config)
+        self._introduction = introduction
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        click.echo(self._introduction)
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return nullcontext()
+
+
+def _leave(code: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _listen(options: DevOptions, config: WorkerConfig, opened: ExitStack) -> list[socket.socket]:
+    """Bind the sockets.
+
+    Raises:
+        JournalLocked: a port is taken, and so is the journal of this project: the same process will have both.
+        ClickException: a port is taken, or the address is not this machine's.
+    """
+    try:
+        return _bind(options, opened)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE and options.journal_folder != ":memory:":
+            lock = JournalLock(journal_path(config, options.journal_folder))
+            lock.acquire()
+            lock.release()
+        address = f"{options.host or 'localhost'}:{options.port}"
+        raise click.ClickException(
+            f"Cannot listen on {address}: {error.strerror}. Choose another port with --port."
+        ) from error
+
+
+def _bind(options: DevOptions, opened: ExitStack) -> list[socket.socket]:
+    addresses = _LOOPBACKS
+    if options.host is not None:
+        found = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM)
+        addresses = tuple((family, str(address[0])) for family, _, _, _, address in found[:1])
+    sockets: list[socket.socket] = []
+    port = options.port
+    for family, address in addresses:
+        try:
+            bound = opened.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            bound.bind((address, port))
+        except OSError as error:
+            if sockets and error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+                continue  # a machine without IPv6
+            raise
+        sockets.append(bound)
+        port = bound.getsockname()[1]
+    return sockets
+
+
+async def _introduction(project: Project, options: DevOptions, port: int) -> str:
+    """What was found, and where it is."""
+    config = project.config
+    lines = [f"{config.name} ({config.path.name})"]
+    for name, definition in project.engine.definitions.items():
+        file = _file_of(project.classes[definition.class_name], config.root)
+        lines.append(f"  workflow {name}: class {definition.class_name} in {file}")
+    absent = {**config.unsupplied, **dict(foreign_workflows(config.workflows))}
+    for binding, kind in absent.items():
+        if binding not in config.suppliers:
+            lines.append(f"  env.{binding} is {kind}: not emulated")
+    lines += [f"  {warning}" for warning in config.warnings]
+    if unfinished := await project.unfinished():
+        lines.append(f"  {unfinished} unfinished instance{'s'[: unfinished > 1]} will go on")
+    host = options.host or "localhost"
+    lines.append(f"Listening on http://{f'[{host}]' if ':' in host else host}:{port}")
+    return "\n".join(lines)
+
+
+def _file_of(workflow: type, root: Path) -> str:
+    return os.path.relpath(sys.modules[workflow.__module__].__file__ or "", root)
+
+
+def _log_to_stderr(*, access_log: bool) -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    logging.getLogger("workflow_emulator").setLevel(logging.INFO)
+    if access_log:
+        logging.getLogger("uvicorn.access").setLevel(logging.INFO)

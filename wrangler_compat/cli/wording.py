@@ -1,0 +1,82 @@
+"""How times, durations, values and errors of an instance are told in a terminal.
+
+What comes from outside (messages, names, outputs) may hold control characters; they are shown, not obeyed. All times
+are UTC, as in the API's answers, so that two people see the same.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any, Final
+from unicodedata import category
+
+Json = dict[str, Any]
+
+_UNITS_MS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
+_UNSAFE: Final = frozenset({"Cc", "Cs"})
+
+
+def when(instant: str) -> str:
+    """An instant of the API (ISO 8601) for people to read."""
+    return instant.replace("T", " ")
+
+
+def clock(instant: str) -> str:
+    """The time of day of an instant of the API."""
+    return instant.partition("T")[2]
+
+
+def elapsed(start: str, end: str) -> str:
+    """How long it was from one instant of the API to another."""
+    passed = datetime.fromisoformat(end) - datetime.fromisoformat(start)
+    return duration(round(passed.total_seconds() * 1000))
+
+
+def duration(length_ms: int) -> str:
+    """A length of time, in the two largest units that it fills."""
+    if length_ms < 1_000:
+        return f"{length_ms} ms"
+    if length_ms < 60_000:
+        return f"{length_ms / 1000:g} s"
+    parts: list[str] = []
+    left_ms = length_ms
+    for unit, unit_ms in _UNITS_MS:
+        count, left_ms = divmod(left_ms, unit_ms)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])
+
+
+def compact(value: object) -> str:
+    """A value as JSON on one line."""
+    return printable(json.dumps(value, ensure_ascii=False))
+
+
+def pretty(value: object) -> str:
+    """A value as JSON on several lines, for programs and people."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    # Half a surrogate pair cannot be written as it is; escaped, it is still JSON.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def error_text(error: Json) -> str:
+    """An error: its name and message."""
+    return printable(f"{error['name']}: {error['message']}")
+
+
+def first_line(text: str) -> str:
+    """The first line of a text, and a sign that there are more."""
+    line, _, rest = text.partition("\n")
+    return f"{line} …" if rest else line
+
+
+def printable(text: str) -> str:
+    """The text with control characters and lone surrogates escaped; only line ends stay."""
+    return "".join(_escaped(each) if category(each) in _UNSAFE else each for each in text)
+
+
+def _escaped(character: str) -> str:
+    if character == "\n":
+        return character
+    return character.encode("unicode_escape").decode("ascii")

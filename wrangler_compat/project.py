@@ -1,0 +1,145 @@
+"""A project, assembled: configuration, user code, bindings, engine, application.
+
+The command line and the test harness open a project in the same way; they differ in the journal and the clock.
+
+The parts need each other: the engine wants programs, a program wants the user's class, whose module may use `env`
+while it is imported, and `env` holds bindings to the engine. So a definition looks its program up when the first
+instance runs, which is after the module is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal
+
+from bindings.entrypoint import WorkflowEntrypoint, program_of
+from bindings.workflow import Workflow
+from emulator.domain.config import FAST_DEFAULTS, PRODUCTION_DEFAULTS
+from emulator.domain.limits import DEFAULT_INSTANCE_STEPS
+from emulator.domain.status import TERMINAL
+from emulator.engine.engine import Engine
+from emulator.engine.programs import Program, WorkflowDefinition
+from emulator.journal.port import Journal
+from emulator.journal.sqlite import SqliteJournal
+from emulator.timing.clock import Clock, SystemClock
+from wrangler_compat.config import WorkerConfig, WorkflowConfig
+from wrangler_compat.rest.operations import Operations
+from wrangler_compat.server import Access, Server
+from wrangler_compat.worker.app import WorkerApp
+from wrangler_compat.worker.current import running
+from wrangler_compat.worker.entrypoint import ExecutionContext, Worker
+from wrangler_compat.worker.env import make_env
+from wrangler_compat.worker.loader import load_worker, project_imports
+
+STATE_FOLDER: Final = ".workflow-emulator"
+JOURNAL_FILE: Final = "journal.sqlite"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project whose engine runs. `classes` are the workflow classes by name, `worker` its handlers."""
+
+    config: WorkerConfig
+    engine: Engine
+    worker: Worker
+    classes: dict[str, type[WorkflowEntrypoint]]
+
+    def app(self, access: Access | None = None) -> Server:
+        """Make its ASGI application."""
+        since_ms = int(self.config.path.stat().st_mtime * 1000)
+        operations = Operations(self.engine, since_ms)
+        return Server(WorkerApp(self.worker), operations, access or Access())
+
+    async def unfinished(self) -> int:
+        """How many instances have not ended."""
+        count = 0
+        for name in self.engine.definitions:
+            counts = await self.engine.journal.status_counts(name)
+            count += sum(many for status, many in counts.items() if status not in TERMINAL)
+        return count
+
+
+def journal_of(
+    config: WorkerConfig,
+    persist_to: Path | Literal[":memory:"] | None = None,
+    *,
+    full_durability: bool = False,
+) -> SqliteJournal:
+    """The project's journal: in its own folder, in another, or in memory."""
+    if persist_to == ":memory:":
+        return SqliteJournal(":memory:", full_durability=full_durability)
+    return SqliteJournal(journal_path(config, persist_to), full_durability=full_durability)
+
+
+def journal_path(config: WorkerConfig, persist_to: Path | None = None) -> Path:
+    """Where the project's journal is."""
+    return (persist_to or config.root / STATE_FOLDER) / JOURNAL_FILE
+
+
+@asynccontextmanager
+async def open_project(
+    config: WorkerConfig,
+    journal: Journal,
+    clock: Clock | None = None,
+    *,
+    max_live: int = 1_000,
+    fast_retries: bool = False,
+) -> AsyncGenerator[Project]:
+    """Import the user's code and run the engine as long as the context lasts.
+
+    `fast_retries` gives steps without a config the delays of Cloudflare's local engine. What the user's module raises
+    when it is imported is raised as it is.
+
+    Raises:
+        WorkerLoadError: the module lacks what the configuration names.
+        StorageError: the journal cannot be used.
+    """
+    defaults = FAST_DEFAULTS if fast_retries else PRODUCTION_DEFAULTS
+    own = [each for each in config.workflows if each.script_name is None]
+    programs: dict[str, Callable[[], Program]] = {}
+    definitions = [_definition(config, workflow, programs) for workflow in own]
+    engine = Engine(journal, clock or SystemClock(), definitions, max_live=max_live)
+    bindings = {each.binding: Workflow(engine, each.name) for each in own if each.binding}
+    context = ExecutionContext({each.class_name: Workflow(engine, each.name) for each in own})
+    with project_imports(config):
+        env = await make_env(_with_foreign(config), bindings)
+        with running(env, context):
+            loaded = load_worker(config)
+            for name, workflow in loaded.workflows.items():
+                programs[name] = program_of(workflow, context, env, defaults)
+            await engine.start()
+            try:
+                worker = Worker(loaded.default, env, context)
+                yield Project(config, engine, worker, loaded.workflows)
+            finally:
+                await engine.close()
+
+
+def _definition(
+    config: WorkerConfig, workflow: WorkflowConfig, programs: dict[str, Callable[[], Program]]
+) -> WorkflowDefinition:
+    return WorkflowDefinition(
+        workflow.name,
+        lambda: programs[workflow.class_name](),
+        class_name=workflow.class_name,
+        script_name=config.name,
+        step_limit=workflow.step_limit or DEFAULT_INSTANCE_STEPS,
+        concurrency_limit=workflow.concurrency_limit,
+        preserve_non_retryable_message=config.preserve_non_retryable_message,
+    )
+
+
+def _with_foreign(config: WorkerConfig) -> WorkerConfig:
+    """The configuration, with the workflows of other scripts among what is not emulated."""
+    foreign = dict(foreign_workflows(config.workflows))
+    return replace(config, unsupplied={**config.unsupplied, **foreign})
+
+
+def foreign_workflows(workflows: Iterable[WorkflowConfig]) -> Iterable[tuple[str, str]]:
+    """The bindings to workflows of other scripts, each with what it is."""
+    for each in workflows:
+        if each.script_name is not None and each.binding is not None:
+            yield each.binding, f"a workflow of the script {each.script_name}"

@@ -1,0 +1,147 @@
+"""The ASGI application of a project: the two APIs, a health check, and the user's Worker for all the rest.
+
+Theory of operation
+===================
+A web page that the user happens to visit must not be able to drive the emulator. So a request must name this machine in
+its `Host` (against DNS rebinding), and one that a page sends must come from a page of this machine (its `Origin`).
+Where other machines may connect, the APIs want a token.
+
+The APIs see the path as it was sent: it is split at slashes first and decoded afterwards, so that `%2F` in an event
+type or an instance id is not a separator.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, Response
+
+from wrangler_compat.rest.answers import AUTHENTICATION, INTERNAL, failure
+from wrangler_compat.rest.local import local_api
+from wrangler_compat.rest.remote import remote_api
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from wrangler_compat.rest.operations import Operations
+
+LOCAL_PREFIXES: Final = ("/cdn-cgi/local/explorer/api", "/cdn-cgi/explorer/api")
+REMOTE_PREFIX: Final = "/client/v4"
+HEALTH_PATH: Final = "/cdn-cgi/health"
+
+_SLASHES: Final = re.compile("//+")
+_METHODS: Final = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
+
+
+class Access(NamedTuple):
+    """Who may ask: only names of this machine in `Host`, unless it listens to others; a token for the APIs."""
+
+    api_token: str | None = None
+    only_loopback: bool = True
+
+
+class Server:
+    """The application."""
+
+    def __init__(self, worker: ASGIApp, operations: Operations, access: Access) -> None:
+        self._worker = worker
+        self._access = access
+        local = local_api(operations)
+        self._apis: dict[str, ASGIApp] = {
+            **dict.fromkeys(LOCAL_PREFIXES, local),
+            REMOTE_PREFIX: remote_api(operations),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        assert scope["type"] == "http", "neither lifespan nor websockets are served"
+        headers = Headers(scope=scope)
+        refusal = self._foreign(headers)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        path = _SLASHES.sub("/", scope["raw_path"].decode("latin-1"))
+        for prefix, api in self._apis.items():
+            if path == prefix or path.startswith(prefix + "/"):
+                inner = {**scope, "path": path.removeprefix(prefix).rstrip("/") or "/"}
+                await self._ask(api, headers, inner, receive, send)
+                return
+        answering = JSONResponse({"status": "ok"}) if path == HEALTH_PATH else self._worker
+        await answering(scope, receive, send)
+
+    async def _ask(
+        self, api: ASGIApp, headers: Headers, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Put a request to an API. A page of this machine may read the answer."""
+        allowed = _cross_origin(headers)
+
+        async def send_readable(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(allowed)
+            await send(message)
+
+        if scope["method"] == "OPTIONS":
+            answering: ASGIApp = Response(status_code=204)
+        elif not self._is_authorised(headers):
+            answering = failure(403, AUTHENTICATION, "Authentication error")
+        else:
+            answering = api
+        await answering(scope, receive, send_readable)
+
+    def _foreign(self, headers: Headers) -> Response | None:
+        """The refusal of a request that was not meant for this machine, or comes from a page of another one."""
+        host = _host_name(headers.get("host", ""))
+        if self._access.only_loopback and not is_loopback(host):
+            text = f"The Host {host!r} is not a name of this machine. Start with --host to be reached by others."
+            return failure(403, INTERNAL, text)
+        origin = headers.get("origin")
+        if origin is not None:
+            page = urlsplit(origin).hostname or ""
+            is_own = is_loopback(page) or (not self._access.only_loopback and page == host)
+            if not is_own:
+                return failure(403, INTERNAL, f"Pages of {origin!r} may not use this server.")
+        return None
+
+    def _is_authorised(self, headers: Headers) -> bool:
+        token = self._access.api_token
+        if token is None:
+            return True
+        given = headers.get("authorization", "")
+        return hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address can only be this machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _host_name(host: str) -> str:
+    """The name in a `Host` header, without port and brackets; empty if it is none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _cross_origin(headers: Headers) -> Mapping[str, str]:
+    origin = headers.get("origin")
+    if origin is None:
+        return {}
+    wanted = headers.get("access-control-request-headers", "authorization, content-type")
+    return {
+        "access-control-allow-origin": origin,
+        "access-control-allow-methods": _METHODS,
+        "access-control-allow-headers": wanted,
+        "vary": "Origin",
+    }
