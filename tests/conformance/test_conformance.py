@@ -1,36 +1,27 @@
 """166 scenarios, performed here and compared with what Cloudflare's own local engine did with them.
 
 `scenarios/` has the programs, `golden/` the recorded traces, `worker/` an ordinary Python Worker that interprets the
-programs, and `divergences.toml` the differences that are meant.
+programs, and `divergences.toml` the differences that are meant, which `docs/compatibility.md` shows.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import subprocess
 import tomllib
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-import pytest_asyncio
 
-from emulator.timing.clock import SystemClock
-from tests.conformance.driver import Scenario, Worker, perform
+from tests.conformance.driver import Scenario, perform
 from tests.conformance.traces import Json, differences
-from tests.unit.cli.process import Dev, command
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "compatibility.md"
 KINDS = ("language", "production", "local bug")
-CONCURRENCY = 8
-PATIENCE_S = 60
 
 
-def read_scenarios(folder: str) -> dict[str, Any]:
+def read_folder(folder: str) -> dict[str, Any]:
     """The files of a folder as one dictionary, by `<file>/<scenario>`."""
     return {
         f"{path.stem}/{name}": content
@@ -39,55 +30,16 @@ def read_scenarios(folder: str) -> dict[str, Any]:
     }
 
 
-SCENARIOS: dict[str, Scenario] = read_scenarios("scenarios")
-GOLDEN: dict[str, Json] = read_scenarios("golden")
-DIVERGENCES: dict[str, dict[str, Any]] = tomllib.loads((HERE / "divergences.toml").read_text("utf-8"))
+SCENARIOS: dict[str, Scenario] = read_folder("scenarios")
+GOLDEN: dict[str, Json] = read_folder("golden")
+DIVERGENCES: dict[str, dict[str, Any]] = tomllib.loads(
+    (HERE / "divergences.toml").read_text("utf-8")
+)
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The worker, running as users run it."""
-    folder = tmp_path_factory.mktemp("conformance")
-    arguments = command(HERE / "worker", "--persist-to", str(folder / "state"), "--fast-retries")
-    with (
-        (folder / "log").open("w") as log,
-        subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=log, text=True) as process,
-    ):
-        try:
-            yield Dev(process).url
-        finally:
-            process.kill()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def performances(
-    url: str, request: pytest.FixtureRequest
-) -> AsyncIterator[dict[str, asyncio.Task[Json]]]:
-    """All scenarios under way, a few at a time; each test waits for its own."""
-    turns = asyncio.Semaphore(CONCURRENCY)
-
-    async def in_turn(worker: Worker, scenario: Scenario) -> Json:
-        async with turns:
-            return await perform(worker, scenario)
-
-    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
-        worker = Worker(client, SystemClock())
-        tasks = {
-            name: asyncio.create_task(in_turn(worker, scenario))
-            for name, scenario in SCENARIOS.items()
-        }
-        yield tasks
-        for task in tasks.values():
-            task.cancel()
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
-
-
-@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_a_scenario_leaves_the_recorded_trace_but_for_what_is_listed(
-    performances: dict[str, asyncio.Task[Json]], name: str
-) -> None:
-    found = differences(GOLDEN[name], await performances[name])
+def test_a_scenario_leaves_the_recorded_trace_but_for_what_is_listed(name: str) -> None:
+    found = differences(GOLDEN[name], perform(SCENARIOS[name]))
     listed = DIVERGENCES[name]["here"] if name in DIVERGENCES else {}
     assert {path: difference.here for path, difference in found.items()} == listed, "\n".join(
         f"{path}: {difference.recorded} was recorded, {difference.here} is what came"

@@ -26,7 +26,7 @@ class Subject(NamedTuple):
     id: str
     workflow: str
     kind: str
-    index: int
+    place: int
     rounds: int
 
     @property
@@ -51,8 +51,9 @@ class Clients:
         self.sent: dict[tuple[str, str], list[int]] = defaultdict(list)
         self.accepted_ms: dict[tuple[str, int], int] = {}
         self.held: set[str] = set()
-        self.acknowledged = 0
-        self.answered = asyncio.Event()
+        self._answers = 0
+        self._goal = 0
+        self._reached: asyncio.Future[None] | None = None
         self.watch = StatusWatch()
         self._chance = chance
         self._serial = 0
@@ -60,6 +61,17 @@ class Clients:
     def owe(self, instance: str, *requests: str) -> None:
         """Ask this of an instance, after what is still to be asked."""
         self.owed[instance] += requests
+
+    def after(self, answers: int) -> asyncio.Future[None]:
+        """Done when so many more answers have come."""
+        self._goal = self._answers + answers
+        self._reached = asyncio.get_running_loop().create_future()
+        return self._reached
+
+    def _count(self) -> None:
+        self._answers += 1
+        if self._reached is not None and self._answers == self._goal:
+            self._reached.set_result(None)
 
     async def ask_all(self, base: str) -> None:
         """Ask all that is owed; ends early if the process does."""
@@ -75,8 +87,7 @@ class Clients:
                 while self.owed[instance]:
                     await self._ask(http, self.subjects[instance], self.owed[instance][0])
                     self.owed[instance].popleft()
-                    self.acknowledged += 1
-                    self.answered.set()
+                    self._count()
         except httpx.TransportError:
             waiting.clear()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -75,7 +76,7 @@ def json_value(_: click.Context, parameter: click.Parameter, given: str) -> Any:
 def _text_of(value: str, what: str) -> str:
     try:
         if value == "-":
-            return click.get_text_stream("stdin", "utf-8").read()
+            return sys.stdin.buffer.read().decode("utf-8")
         if value.startswith("@"):
             return Path(value[1:]).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

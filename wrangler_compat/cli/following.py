@@ -27,12 +27,11 @@ def follow(client: Client, workflow: str, instance_id: str, *, as_json: bool) ->
     With `as_json` the whole instance is printed at the end, as the API has it, and the rest goes to stderr.
     """
     progress = Progress(lambda line: click.echo(line, err=as_json))
+    detail = client.detail(workflow, instance_id)
     try:
-        detail = _look(client, workflow, instance_id)
         progress.show(detail)
         while detail["status"] not in EXIT_CODES:
-            _pause()
-            detail = _look(client, workflow, instance_id)
+            detail = _look_again(client, workflow, instance_id)
             progress.show(detail)
     except KeyboardInterrupt:
         click.echo(f'"{instance_id}" goes on; it is not followed any more.', err=True)
@@ -44,16 +43,13 @@ def follow(client: Client, workflow: str, instance_id: str, *, as_json: bool) ->
     sys.exit(EXIT_CODES[detail["status"]])
 
 
-def _look(client: Client, workflow: str, instance_id: str) -> Json:
+def _look_again(client: Client, workflow: str, instance_id: str) -> Json:
     from wrangler_compat.cli.client import NotReached
 
     for _ in range(LOOKS_IN_VAIN):
+        threading.Event().wait(LOOK_EVERY_S)
         try:
             return client.detail(workflow, instance_id)
         except NotReached:
-            _pause()
+            continue
     return client.detail(workflow, instance_id)
-
-
-def _pause() -> None:
-    threading.Event().wait(LOOK_EVERY_S)

@@ -54,9 +54,13 @@ def list_instances(
     if as_json:
         click.echo(pretty(rows))
         return
+    if not rows:
+        click.echo(f'The workflow "{workflow}" has no such instances.', err=True)
+        return
     _show(rows)
-    total = info["total_count"]
-    click.echo(f"Page {page} of {info['total_pages']}, {total} instances in all.", err=True)
+    if info["total_pages"] > 1:
+        total = info["total_count"]
+        click.echo(f"Page {page} of {info['total_pages']}, {total} instances in all.", err=True)
 
 
 def _show(rows: list[Json]) -> None:
@@ -121,7 +125,7 @@ def send_event(
     token: str | None,
     as_json: bool,
 ) -> None:
-    """Send an event to an instance. It is kept until a wait takes it."""
+    """Send an event to an instance. It is kept until a wait takes it; one that has ended takes none, without an error."""
     with Emulator(url, token).connect() as client:
         known = client.resolve(workflow, instance_id)
         answer = client.ask(

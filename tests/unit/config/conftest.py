@@ -1,3 +1,5 @@
+"""Small projects on disk, for the tests of the configuration."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,3 +1,5 @@
+"""Reading a wrangler file with the positions of its keys."""
+
 from __future__ import annotations
 
 import json

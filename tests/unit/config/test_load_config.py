@@ -1,3 +1,5 @@
+"""A whole configuration: what it resolves to, and every mistake with its place."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,3 +1,5 @@
+"""Variables of `.dev.vars` and `.env`."""
+
 from __future__ import annotations
 
 from pathlib import Path

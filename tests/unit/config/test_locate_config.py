@@ -1,3 +1,5 @@
+"""Which wrangler file applies."""
+
 from __future__ import annotations
 
 from pathlib import Path

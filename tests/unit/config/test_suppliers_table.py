@@ -1,3 +1,5 @@
+"""The table that supplies bindings which are not emulated."""
+
 from __future__ import annotations
 
 from pathlib import Path

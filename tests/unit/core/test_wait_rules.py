@@ -330,3 +330,7 @@ def test_a_restart_drops_the_mailbox() -> None:
 def test_only_a_wait_is_noted_as_cancelled() -> None:
     running().when(asks_do("a", CONFIG), abandons(do("a"))).then_nothing()
     running().when(abandons(W)).then_nothing()
+
+
+def test_what_nobody_took_is_dropped_at_the_end() -> None:
+    assert not running().when(PAID, RunReturned(LIVE, ONE)).state.mailbox

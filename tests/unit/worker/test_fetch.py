@@ -1,3 +1,5 @@
+"""`workers.fetch`, over a transport that answers in the process."""
+
 from __future__ import annotations
 
 import asyncio

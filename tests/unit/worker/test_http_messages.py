@@ -1,3 +1,5 @@
+"""`Request`, `Response` and `Headers`."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""The few names of `js` and `pyodide.ffi`."""
+
 from __future__ import annotations
 
 import pytest

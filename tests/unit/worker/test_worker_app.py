@@ -1,3 +1,5 @@
+"""The Worker as an ASGI application."""
+
 from __future__ import annotations
 
 import asyncio

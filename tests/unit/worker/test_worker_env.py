@@ -1,3 +1,5 @@
+"""What `env` gives, and what it says of what it has not."""
+
 from __future__ import annotations
 
 import sys

@@ -1,3 +1,5 @@
+"""Importing a project's main module and finding its classes."""
+
 from __future__ import annotations
 
 import sys
