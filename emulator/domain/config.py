@@ -22,7 +22,7 @@ DYNAMIC_DELAY: Final = "[dynamic]"
 """What is stored for a delay that is a function (Cloudflare's marker)."""
 
 
-class RetryConfig(msgspec.Struct, frozen=True, omit_defaults=True):
+class RetryConfig(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """`delay` as the user wrote it (milliseconds or a duration text), or "[dynamic]" for a function."""
 
     limit: int | float
@@ -30,7 +30,7 @@ class RetryConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     backoff: str = "exponential"
 
 
-class StepConfig(msgspec.Struct, frozen=True, omit_defaults=True):
+class StepConfig(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A resolved config: every default filled in, values as the user wrote them."""
 
     retries: RetryConfig

@@ -21,7 +21,7 @@ from emulator.domain.failure import Failure
 from emulator.domain.steps import StepKey, StepKind
 
 
-class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
+class Fact(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What an entry says. `event` is its number in the journal."""
 
     event: ClassVar[int]

@@ -23,7 +23,7 @@ from emulator.errors import (
 )
 
 
-class Failure(msgspec.Struct, frozen=True):
+class Failure(msgspec.Struct, frozen=True, gc=False):
     """An error's class name and message, as Cloudflare's log keeps them."""
 
     name: str

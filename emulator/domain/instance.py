@@ -32,7 +32,7 @@ class Schedule(msgspec.Struct, frozen=True):
     scheduled_ms: int
 
 
-class Creation(msgspec.Struct, frozen=True, omit_defaults=True):
+class Creation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The facts of an instance that no restart changes.
 
     `params` is a stored value (see `domain.values`). A retention of None means the workflow's default.

@@ -43,6 +43,10 @@ class _TooSlow(Exception):
     """The delay function took too long."""
 
 
+class _NoFunction(Exception):
+    """The step's config had a delay function when it started, and has none now."""
+
+
 class Attempt:
     """One call of user code."""
 
@@ -124,8 +128,9 @@ class Attempt:
 
     async def _with_delay(self, raised: Raised) -> Raised:
         """Ask the delay function (Cloudflare: dynamic delays; five seconds, and its failure fails the step)."""
-        assert self._delay is not None
         try:
+            if self._delay is None:
+                raise _NoFunction
             answer = self._delay(self.context, raised.error)
             if inspect.isawaitable(answer):
                 answer = await self._within(answer, DELAY_FUNCTION_TIMEOUT_MS)
@@ -138,6 +143,8 @@ class Attempt:
             )
         except _TooSlow:
             problem = "did not return within 5 seconds"
+        except _NoFunction:
+            problem = "is not in the code any more"
         except BaseException as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():

@@ -18,18 +18,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from emulator.core.decision import Decision
 from emulator.core.effects import RequestSlot
 from emulator.core.evolve import fold
 from emulator.core.inputs import (
     BARRIERS,
     CreateRequested,
     Input,
-    Recovered,
     RunInput,
     RunParked,
     SlotGranted,
@@ -39,12 +36,13 @@ from emulator.core.inputs import (
 from emulator.core.state import InstanceState
 from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.status import InstanceStatus
-from emulator.domain.steps import StepKey
 from emulator.engine.actor import InstanceActor
 from emulator.engine.admission import Admission
 from emulator.engine.feed import Feed
 from emulator.engine.programs import WorkflowDefinition
+from emulator.engine.recovery import Recovery
 from emulator.engine.sleepers import Sleepers
+from emulator.engine.turn import Posted, Reply, Turn
 from emulator.errors import (
     EmulatorError,
     EngineStopped,
@@ -54,7 +52,7 @@ from emulator.errors import (
     StorageError,
     WorkflowNotFound,
 )
-from emulator.journal.port import Commit, Cut, EntryRow, InstanceRow, Journal, TimerRow
+from emulator.journal.port import Journal
 from emulator.timing.alarm import Timers
 from emulator.timing.clock import Clock
 
@@ -63,30 +61,7 @@ log = logging.getLogger("workflow_emulator")
 UNLOAD_AFTER_MS = 10_000
 """How long a parked incarnation stays in memory when there is room for it."""
 
-ROWS_PER_LOOK = 5_000
-"""How many rows the search for unfinished instances reads at a time."""
-
-RECOVERED_PER_TURN = 500
-"""How many instances a turn takes up again."""
-
 T = TypeVar("T")
-Reply = asyncio.Future[Any]
-
-
-class Posted(NamedTuple):
-    """Something in the inbox: for whom, what, and who waits for the answer.
-
-    `item` is an input; or a question about the state, answered in its turn; `creation` comes with a `CreateRequested`, and
-    `may_be_taken` says that somebody chose its id. A `RunInput` has a `speaker`: when the instance has left memory and come
-    back since, incarnations are counted anew, and what the former ones still say must not be taken for the new one's.
-    """
-
-    key: InstanceKey
-    item: Input | Callable[[InstanceState], object]
-    reply: Reply | None = None
-    creation: Creation | None = None
-    may_be_taken: bool = False
-    speaker: InstanceActor | None = None
 
 
 class _Pass:
@@ -94,54 +69,6 @@ class _Pass:
 
     def __await__(self) -> Any:
         yield
-
-
-class _Turn:
-    """What one turn has decided, until it is committed and performed."""
-
-    def __init__(self, now_ms: int, taken: set[InstanceKey]) -> None:
-        self.now_ms = now_ms
-        self.taken = taken
-        self.decided: list[tuple[InstanceActor, Input, Decision]] = []
-        self.answers: list[tuple[Reply, object]] = []
-        self.refusals: list[tuple[Reply | None, EmulatorError]] = []
-        self.actors: dict[InstanceKey, InstanceActor] = {}
-        self.looked_at: dict[InstanceKey, InstanceActor] = {}
-        self.created: set[InstanceKey] = set()
-        self.barred: set[InstanceKey] = set()
-        self.deferred: list[Posted] = []
-
-    def commit(self) -> Commit:
-        """Everything decided, as one transaction."""
-        commit = Commit()
-        timers: dict[int, dict[StepKey, int | None]] = {}
-        for actor, _, decision in self.decided:
-            number = actor.number
-            if decision.deleted:
-                commit.deleted.append(number)
-            if decision.cut_made:
-                commit.cuts.append(Cut(number, decision.cut_steps))
-            commit.entries += [EntryRow(number, seq, entry) for seq, entry in decision.entries]
-            commit.taken += [(number, seq) for seq in decision.taken]
-            if decision.timers_cleared:
-                commit.disarmed.append((number, None))
-                timers[number] = dict(decision.timers)
-            elif decision.timers:
-                timers.setdefault(number, {}).update(decision.timers)
-        for number, changes in timers.items():
-            for step, due_ms in changes.items():
-                if due_ms is None:
-                    commit.disarmed.append((number, step))
-                else:
-                    commit.armed.append(TimerRow(number, step, due_ms))
-        for key, actor in self.actors.items():
-            row = actor.row()
-            if key in self.created:
-                commit.created.append(row)
-            elif row != actor.stored_row and actor.number not in commit.deleted:
-                commit.updated[actor.number] = row
-            actor.stored_row = row
-        return commit
 
 
 class Engine:
@@ -171,13 +98,13 @@ class Engine:
             name: Admission(each.concurrency_limit, self._grant)
             for name, each in self.definitions.items()
         }
+        self._recovery = Recovery(journal, self._admissions, self.post)
         self._actors: dict[InstanceKey, InstanceActor] = {}
         self._inbox: list[Posted] = []
         self._signal: asyncio.Future[None] | None = None
         self._turns: asyncio.Task[None] | None = None
         self._must_look_ahead = False
         self._damaged: dict[InstanceKey, JournalCorrupt] = {}
-        self._unrecovered: deque[InstanceKey] = deque()
         self._next_number = 1
         self._failure: EngineStopped | None = None
         self._is_closing = False
@@ -194,7 +121,7 @@ class Engine:
         try:
             self._next_number = await self.journal.last_number() + 1
             self._must_look_ahead = True
-            await self._find_unfinished()
+            await self._recovery.find_unfinished()
         except BaseException:
             await self.journal.close()
             raise
@@ -269,10 +196,12 @@ class Engine:
             self._put(Posted(creation.key, CreateRequested(), reply, creation, may_be_taken))
         # All at once: a caller that is cancelled shall not leave an answer that nobody has looked at.
         answers = await asyncio.shield(asyncio.gather(*replies, return_exceptions=True))
+        results: list[InstanceAlreadyExists | None] = []
         for answer in answers:
             if answer is not None and not isinstance(answer, InstanceAlreadyExists):
                 raise answer
-        return answers
+            results.append(answer)
+        return results
 
     async def until(self, key: InstanceKey, question: Callable[[InstanceState], T | None]) -> T:
         """Wait until a question about the committed state of an instance has an answer other than None.
@@ -334,7 +263,7 @@ class Engine:
     async def _run(self) -> None:
         try:
             while not self._is_closing:
-                self._recover_some()
+                self._recovery.take_up_some()
                 if not self._inbox and not self._must_look_ahead:
                     self._signal = asyncio.get_running_loop().create_future()
                     await self._signal
@@ -371,7 +300,7 @@ class Engine:
         inbox, self._inbox = self._inbox, []
         try:
             taken = await self._load(inbox)
-            turn = _Turn(self._clock.now_ms(), taken)
+            turn = Turn(self._clock.now_ms(), taken)
             for posted in inbox:
                 self._take(turn, posted)
             if turn.decided:
@@ -414,7 +343,7 @@ class Engine:
     def _hear(self, actor: InstanceActor, item: RunInput) -> None:
         self._put(Posted(actor.key, item, speaker=actor))
 
-    def _take(self, turn: _Turn, posted: Posted) -> None:
+    def _take(self, turn: Turn, posted: Posted) -> None:
         """Decide on one thing out of the inbox."""
         key, item = posted.key, posted.item
         is_barrier = isinstance(item, BARRIERS)
@@ -443,7 +372,7 @@ class Engine:
             if posted.reply is not None:
                 turn.answers.append((posted.reply, answer))
 
-    def _find(self, turn: _Turn, posted: Posted) -> InstanceActor | None:
+    def _find(self, turn: Turn, posted: Posted) -> InstanceActor | None:
         """The instance that something in the inbox is about; None if nobody would miss it."""
         key, creation = posted.key, posted.creation
         actor = self._actors.get(key)
@@ -469,7 +398,7 @@ class Engine:
                 )
         return actor
 
-    def _decide(self, turn: _Turn, actor: InstanceActor, item: Input) -> EmulatorError | None:
+    def _decide(self, turn: Turn, actor: InstanceActor, item: Input) -> EmulatorError | None:
         """Let the core decide, and answer at once who asks for a slot; returns the refusal, if it is refused."""
         decision = actor.consider(item, turn.now_ms)
         if decision.refusal is not None:
@@ -484,7 +413,7 @@ class Engine:
         admission.settle(actor.key, None if decision.deleted else actor.state.status)
         return None
 
-    def _perform(self, turn: _Turn) -> None:
+    def _perform(self, turn: Turn) -> None:
         """Act on what is committed, and tell those who wait for it."""
         for actor, item, decision in turn.decided:
             actor.perform(decision)
@@ -518,40 +447,11 @@ class Engine:
         actor.close()
         del self._actors[actor.key]
         if has_changed and actor.state.status in (InstanceStatus.RUNNING, InstanceStatus.WAITING):
+            now_ms = self._timers.now_ms()
             for step in actor.state.open.values():
-                if step.due_ms is not None:
+                # One that is overdue is of a step that the code does not ask for any more.
+                if step.due_ms is not None and step.due_ms > now_ms:
                     self._sleepers.watch(actor.key, step.key, step.due_ms)
-
-    # recovery
-
-    async def _find_unfinished(self) -> None:
-        """Find every unfinished instance: those that ran keep their slots, those that queued keep their places."""
-        number = 0
-        while rows := await self.journal.recoverable(number, ROWS_PER_LOOK):
-            number = rows[-1].number
-            for row in rows:
-                self._find_again(row)
-        for admission in self._admissions.values():
-            admission.admit()
-
-    def _find_again(self, row: InstanceRow) -> None:
-        key = row.creation.key
-        admission = self._admissions.get(key.workflow)
-        if admission is None:
-            log.warning(
-                "instance %s is held: the workflow %s is not configured any more",
-                key.id,
-                key.workflow,
-            )
-        elif row.status is InstanceStatus.QUEUED:
-            admission.enqueue(key, waking=row.started_ms is not None)
-        else:
-            admission.acquire(key, waking=True)
-            self._unrecovered.append(key)
-
-    def _recover_some(self) -> None:
-        for _ in range(min(RECOVERED_PER_TURN, len(self._unrecovered))):
-            self.post(self._unrecovered.popleft(), Recovered())
 
 
 def _refuse(reply: Reply | None, error: Exception) -> None:

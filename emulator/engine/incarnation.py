@@ -48,7 +48,7 @@ from emulator.engine.steps import (
     StepCode,
     StepContext,
 )
-from emulator.engine.threads import ThreadPerCall
+from emulator.engine.threads import ThreadPerCall, keep_for_ever
 from emulator.errors import RollbackPhase, StepFailure
 from emulator.timing.alarm import Timers
 
@@ -65,9 +65,6 @@ PASSES_BEFORE_REPLAY = 6
 
 MOST_REFUSALS = 100
 """How often code that has swallowed its cancellation is cancelled again when it asks for a step, before it just hangs."""
-
-_HUNG: set[asyncio.Task[Any]] = set()
-"""Tasks that nothing can end. They are kept, because destroying them would run their code again."""
 
 MISSING_HANDLER = Failure("RollbackMissing", "Rollback function not available in registry")
 
@@ -198,7 +195,7 @@ class Incarnation:
             # It swallows every cancellation. Nothing will ever wake it, so nothing shall wait for its end
             # (asyncio.run would); unregistering is what asyncio documents for tasks that a loop need not know.
             asyncio.tasks._unregister_task(task)  # noqa: SLF001
-            _HUNG.add(task)
+            keep_for_ever(task)
         await self._loop.create_future()
 
     # what it is told

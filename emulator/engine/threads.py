@@ -31,3 +31,24 @@ class ThreadPerCall(Executor):
 
         threading.Thread(target=work, name="workflow-callback", daemon=True).start()
         return future
+
+
+_kept: list[object] = []
+
+
+def keep_for_ever(thing: object) -> None:
+    """Never let go of something, not even when the interpreter ends and tidies up.
+
+    Code that swallows every exception would swallow `GeneratorExit` too when its coroutine is destroyed, and run on.
+    What a daemon thread holds is the one thing that is left alone.
+    """
+    _kept.append(thing)
+    if len(_kept) == 1:
+        wait = threading.Event().wait
+        threading.Thread(
+            target=_hold, args=(_kept, wait), name="workflow-hung", daemon=True
+        ).start()
+
+
+def _hold(_: list[object], wait: Callable[[], object]) -> None:
+    wait()

@@ -77,6 +77,12 @@ class Victim:
             self._address.cancel()
         return code
 
+    def complaints(self) -> list[str]:
+        """The warnings and errors that it has logged, but for what workflows have raised on purpose."""
+        levels = ("WARNING: ", "ERROR: ", "CRITICAL: ")
+        lines = self.said.splitlines()
+        return [line for line in lines if line.startswith(levels) and not line.endswith(" raised")]
+
     def limit_files(self, size_bytes: int) -> None:
         """From now on no file of the process grows beyond this, as on a disk that is full."""
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (size_bytes, size_bytes))

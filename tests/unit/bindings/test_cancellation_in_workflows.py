@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -53,7 +55,7 @@ async def test_code_that_swallows_its_cancellation_achieves_nothing(
             try:
                 await step.sleep("nap", "1 hour")
                 await step.do("more")(lambda: bodies.append(None))()
-            except BaseException:  # noqa: S110 - that is the point
+            except BaseException:
                 pass
 
     lives: list[None] = []
@@ -74,6 +76,48 @@ async def test_code_that_swallows_its_cancellation_achieves_nothing(
         assert bodies == []
     gc.collect()
     assert not [record for record in caplog.records if record.name == "asyncio"]
+
+
+STUBBORN = """
+import asyncio
+
+from bindings import Workflow, WorkflowEntrypoint
+from bindings.entrypoint import program_of
+from emulator.domain.instance import InstanceKey
+from emulator.engine.engine import Engine
+from emulator.engine.programs import WorkflowDefinition
+from emulator.journal.memory import MemoryJournal
+from emulator.timing.clock import SystemClock
+
+
+class Stubborn(WorkflowEntrypoint):
+    async def run(self, event, step):
+        while True:
+            try:
+                await step.sleep("nap", "1 hour")
+            except BaseException:
+                pass
+
+
+async def main():
+    definition = WorkflowDefinition("w", program_of(Stubborn, None, None))
+    engine = Engine(MemoryJournal(), SystemClock(), [definition])
+    await engine.start()
+    instance = await Workflow(engine, "w").create(id="a")
+    await engine.until(InstanceKey("w", "a"), lambda state: state.status == "waiting" or None)
+    await instance.terminate()
+    await engine.close()
+
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_ends_though_code_swallows_everything() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", STUBBORN], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("delay_ms", range(0, 120, 7))
@@ -157,12 +201,13 @@ async def test_a_failure_in_a_task_group_cancels_the_others(max_live: int) -> No
             await pause_for(1)
             raise LookupError("no")
 
+        errors: list[str] = []
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(_of(step.sleep("long", "1 day")))
                 group.create_task(_of(fails()))
         except* StepError as caught:
-            errors = [str(error) for error in caught.exceptions]
+            errors += [str(error) for error in caught.exceptions]
         await step.sleep("nap", "1 hour")
         return errors
 

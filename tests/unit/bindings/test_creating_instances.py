@@ -41,6 +41,24 @@ BAD_IDS = [
     ["a"],
 ]
 
+BAD_BATCHES: list[tuple[Any, str]] = [
+    ([], "batchCreate should have at least 1 instance"),
+    ([{}] * 101, "batchCreate only supports 100 instances at a time"),
+    ({"count": 0}, "(body) count must be a positive integer"),
+    ({"count": -1}, "(body) count must be a positive integer"),
+    ({"count": 1.0}, "(body) count must be a positive integer"),
+    ({"count": True}, "(body) count must be a positive integer"),
+    ({"count": None}, "(body) count must be a positive integer"),
+    ({"count": 101}, "(body) batchCreate only supports 100 instances at a time"),
+    ({"instances": []}, "(body) Batch size exceeds maximum allowed"),
+    ({"instances": [{}] * 101}, "(body) Batch size exceeds maximum allowed"),
+    ({"instances": "ab"}, "(body) Provided argument is invalid"),
+    ({}, "(body) Provided argument is invalid"),
+    (None, "(body) Provided argument is invalid"),
+    ("ab", "(body) Provided argument is invalid"),
+    (3, "(body) Provided argument is invalid"),
+]
+
 
 async def echo(event: JsDict, step: WorkflowStep) -> Any:
     return event["payload"]
@@ -257,26 +275,7 @@ async def test_a_count_makes_as_many_alike_and_wins_over_instances() -> None:
         assert "unused" not in await project.listed()
 
 
-@pytest.mark.parametrize(
-    ("batch", "text"),
-    [
-        ([], "batchCreate should have at least 1 instance"),
-        ([{}] * 101, "batchCreate only supports 100 instances at a time"),
-        ({"count": 0}, "(body) count must be a positive integer"),
-        ({"count": -1}, "(body) count must be a positive integer"),
-        ({"count": 1.0}, "(body) count must be a positive integer"),
-        ({"count": True}, "(body) count must be a positive integer"),
-        ({"count": None}, "(body) count must be a positive integer"),
-        ({"count": 101}, "(body) batchCreate only supports 100 instances at a time"),
-        ({"instances": []}, "(body) Batch size exceeds maximum allowed"),
-        ({"instances": [{}] * 101}, "(body) Batch size exceeds maximum allowed"),
-        ({"instances": "ab"}, "(body) Provided argument is invalid"),
-        ({}, "(body) Provided argument is invalid"),
-        (None, "(body) Provided argument is invalid"),
-        ("ab", "(body) Provided argument is invalid"),
-        (3, "(body) Provided argument is invalid"),
-    ],
-)
+@pytest.mark.parametrize(("batch", "text"), BAD_BATCHES)
 @in_virtual_time
 async def test_a_batch_of_another_shape_is_refused(batch: Any, text: str) -> None:
     async with Project(echo) as project:

@@ -61,7 +61,11 @@ async def test_a_callback_is_told_its_step_its_attempt_and_its_config() -> None:
                 raise RuntimeError
             return ctx
 
-        return [await pay(), await step.do("plain")(lambda ctx: ctx)()]
+        @step.do("plain")
+        def plain(ctx: JsDict) -> Any:
+            return ctx
+
+        return [await pay(), await plain()]
 
     async with Project(run) as project:
         assert await project.result() == [
@@ -282,7 +286,7 @@ async def test_a_step_under_way_is_awaited_not_started_again() -> None:
         async def following(slow: int) -> int:
             return slow
 
-        direct = asyncio.create_task(slow())
+        direct = asyncio.ensure_future(slow())
         await pause_for(1)
         return [await following(), await direct]
 
@@ -329,7 +333,7 @@ async def test_who_waits_for_a_dependency_does_not_fall_with_whoever_started_it(
 
         impatient = asyncio.create_task(asyncio.wait_for(slow(), 1))
         await pause_for(0.5)
-        waiting = asyncio.create_task(following())
+        waiting = asyncio.ensure_future(following())
         assert isinstance(await refusal_of(impatient), TimeoutError)
         return await waiting
 

@@ -392,6 +392,7 @@ async def test_an_instance_may_end_itself(place: str, operation: str) -> None:
             await blocking()
         await step.sleep("nap", "1 second")
         log.append("went on")
+        return "first life"
 
     lives: list[None] = []
     async with Project(run) as project:

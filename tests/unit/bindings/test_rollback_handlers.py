@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -195,7 +196,7 @@ async def test_a_handler_is_tried_by_its_own_config() -> None:
     async with Project(run) as project:
         status = await project.outcome()
         assert status.rollback == {"outcome": "complete", "error": None}
-        gaps = [b - a for a, b in zip(attempts, attempts[1:], strict=False)]
+        gaps = [b - a for a, b in pairwise(attempts)]
         assert gaps == [60_000] * 3
 
 

@@ -226,11 +226,9 @@ async def test_a_bare_number_is_milliseconds(duration: Any, rest_ms: int) -> Non
 @in_virtual_time
 async def test_a_wait_without_a_timeout_has_a_day(falsy: Any) -> None:
     async def run(event: JsDict, step: WorkflowStep) -> Any:
-        try:
+        with pytest.raises(WorkflowTimeoutError) as caught:
             await step.wait_for_event("w", "type", timeout=falsy)
-        except TimeoutError as error:
-            assert isinstance(error, WorkflowTimeoutError)
-            return str(error)
+        return str(caught.value)
 
     async with Project(run) as project:
         assert await project.result() == f"Execution timed out after {DAY_MS}ms"
@@ -248,9 +246,8 @@ async def test_what_is_no_instant_is_refused(instant: Any) -> None:
 async def test_a_past_instant_is_refused_and_this_very_one_is_not() -> None:
     async def run(event: JsDict, step: WorkflowStep) -> Any:
         now_ms = event["payload"]
-        errors: list[Exception] = []
-        for past in (now_ms - 1, datetime.fromtimestamp((now_ms - 1) / 1000), now_ms // 1000):
-            errors.append(await refusal_of(step.sleep_until("nap", past)))
+        moments = [now_ms - 1, datetime.fromtimestamp((now_ms - 1) / 1000), now_ms // 1000]
+        errors = [await refusal_of(step.sleep_until("nap", past)) for past in moments]
         await step.sleep_until("nap", now_ms)
         assert [type(error) for error in errors] == [PastWakeTime] * 3
         return str(errors[0])
@@ -419,10 +416,10 @@ async def test_the_step_limit_counts_do_steps_only_and_names_itself() -> None:
 
     async with Project(run, step_limit=5) as project:
         assert await project.result() == "done"
-        assert await project.error(params="one more") == (
-            "WorkflowFatalError",
-            "The limit of 5 steps has been reached. "
-            "This limit can be changed in your worker configuration.",
+        name, message = await project.error(params="one more")
+        assert name == "WorkflowFatalError"
+        assert message.startswith(
+            "The limit of 5 steps has been reached. This limit can be changed"
         )
 
 

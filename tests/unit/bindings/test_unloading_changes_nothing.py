@@ -53,8 +53,12 @@ async def events(event: JsDict, step: WorkflowStep) -> Answer:
 
 async def side_by_side(event: JsDict, step: WorkflowStep) -> Answer:
     async def branch(name: str, seconds: int) -> Any:
+        @step.do(name)
+        def label(ctx: JsDict) -> Any:
+            return [name, ctx.step.count]
+
         await step.sleep(f"before {name}", f"{seconds} seconds")
-        result: Any = await step.do(name)(lambda ctx: [name, ctx.step.count])()
+        result = await label()
         await step.sleep(f"after {name}", f"{20 - seconds} seconds")
         return result
 

@@ -11,27 +11,27 @@ from bindings import WorkflowStep
 from emulator.domain.values import JsDict
 from tests.unit.bindings.project import Project, in_virtual_time, pause_for
 
-FALSY = [None, 0, False, "", [], {}, b""]
+FALSY: list[Any] = [None, 0, False, "", [], {}, b""]
 MOMENT = datetime(2026, 3, 1, 12, 30)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        *FALSY,
-        1.5,
-        2**60,
-        2**80,
-        float("inf"),
-        MOMENT,
-        MOMENT.replace(tzinfo=UTC),
-        b"\x00\xff",
-        {1, "a"},
-        {"a": {"b": [1, {"c": None}]}},
-        {1: "one", None: 2},
-        {"$": "tag"},
-    ],
-)
+VALUES: list[Any] = [
+    *FALSY,
+    1.5,
+    2**60,
+    2**80,
+    float("inf"),
+    MOMENT,
+    MOMENT.replace(tzinfo=UTC),
+    b"\x00\xff",
+    {1, "a"},
+    {"a": {"b": [1, {"c": None}]}},
+    {1: "one", None: 2},
+    {"$": "tag"},
+]
+
+
+@pytest.mark.parametrize("value", VALUES)
 @in_virtual_time
 async def test_a_result_has_the_same_type_and_value_live_and_replayed(value: Any) -> None:
     seen: list[Any] = []

@@ -24,7 +24,7 @@ from wrangler_compat.cli.main import main
 from wrangler_compat.rest.operations import Operations
 from wrangler_compat.server import Access, Server
 
-PATIENCE_S = 20
+PATIENCE_S = 10
 
 T = TypeVar("T")
 

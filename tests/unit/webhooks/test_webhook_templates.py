@@ -46,7 +46,7 @@ def test_a_body_that_is_no_object_has_no_fields(body: object) -> None:
 
 @pytest.mark.parametrize("value", [None, True, 1.5, {}, [1], ""])
 def test_only_texts_and_whole_numbers_can_be_put_in(value: object) -> None:
-    with pytest.raises(InvalidInput, match='The field "id" of the body is .*; expected a text'):
+    with pytest.raises(InvalidInput, match=r'The field "id" of the body is .*; expected a text'):
         parse_template("{id}").fill({"id": value})
 
 

@@ -1,0 +1,70 @@
+"""Taking up the unfinished instances at start.
+
+All are found first, so that those that ran keep their slots and those that queued their places; then they are taken up
+some at a time, so that a start with many instances does not hold up the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from emulator.core.inputs import Input, Recovered
+from emulator.domain.instance import InstanceKey
+from emulator.domain.status import InstanceStatus
+from emulator.engine.admission import Admission
+from emulator.journal.port import InstanceRow, Journal
+
+log = logging.getLogger("workflow_emulator")
+
+ROWS_PER_LOOK = 5_000
+"""How many rows the search reads at a time."""
+
+TAKEN_UP_PER_TURN = 500
+"""How many instances go on in one turn of the engine."""
+
+
+class Recovery:
+    """The instances that the former process left unfinished."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        admissions: Mapping[str, Admission],
+        post: Callable[[InstanceKey, Input], None],
+    ) -> None:
+        self._journal = journal
+        self._admissions = admissions
+        self._post = post
+        self._found: deque[InstanceKey] = deque()
+
+    async def find_unfinished(self) -> None:
+        """Look through the journal."""
+        number = 0
+        while rows := await self._journal.recoverable(number, ROWS_PER_LOOK):
+            number = rows[-1].number
+            for row in rows:
+                self._find(row)
+        for admission in self._admissions.values():
+            admission.admit()
+
+    def take_up_some(self) -> None:
+        """Post the next ones to the engine."""
+        for _ in range(min(TAKEN_UP_PER_TURN, len(self._found))):
+            self._post(self._found.popleft(), Recovered())
+
+    def _find(self, row: InstanceRow) -> None:
+        key = row.creation.key
+        admission = self._admissions.get(key.workflow)
+        if admission is None:
+            log.warning(
+                "instance %s is held: the workflow %s is not configured any more",
+                key.id,
+                key.workflow,
+            )
+        elif row.status is InstanceStatus.QUEUED:
+            admission.enqueue(key, waking=row.started_ms is not None)
+        else:
+            admission.acquire(key, waking=True)
+            self._found.append(key)

@@ -1,0 +1,82 @@
+"""One turn of the engine: what is in the inbox, and what has been decided until it is committed and performed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from emulator.core.decision import Decision
+from emulator.core.inputs import Input
+from emulator.core.state import InstanceState
+from emulator.domain.instance import Creation, InstanceKey
+from emulator.domain.steps import StepKey
+from emulator.engine.actor import InstanceActor
+from emulator.errors import EmulatorError
+from emulator.journal.port import Commit, Cut, EntryRow, TimerRow
+
+Reply = asyncio.Future[Any]
+
+
+class Posted(NamedTuple):
+    """Something in the inbox: for whom, what, and who waits for the answer.
+
+    `item` is an input; or a question about the state, answered in its turn; `creation` comes with a `CreateRequested`, and
+    `may_be_taken` says that somebody chose its id. A `RunInput` has a `speaker`: when the instance has left memory and come
+    back since, incarnations are counted anew, and what the former ones still say must not be taken for the new one's.
+    """
+
+    key: InstanceKey
+    item: Input | Callable[[InstanceState], object]
+    reply: Reply | None = None
+    creation: Creation | None = None
+    may_be_taken: bool = False
+    speaker: InstanceActor | None = None
+
+
+class Turn:
+    """What one turn has decided, until it is committed and performed."""
+
+    def __init__(self, now_ms: int, taken: set[InstanceKey]) -> None:
+        self.now_ms = now_ms
+        self.taken = taken
+        self.decided: list[tuple[InstanceActor, Input, Decision]] = []
+        self.answers: list[tuple[Reply, object]] = []
+        self.refusals: list[tuple[Reply | None, EmulatorError]] = []
+        self.actors: dict[InstanceKey, InstanceActor] = {}
+        self.looked_at: dict[InstanceKey, InstanceActor] = {}
+        self.created: set[InstanceKey] = set()
+        self.barred: set[InstanceKey] = set()
+        self.deferred: list[Posted] = []
+
+    def commit(self) -> Commit:
+        """Everything decided, as one transaction."""
+        commit = Commit()
+        timers: dict[int, dict[StepKey, int | None]] = {}
+        for actor, _, decision in self.decided:
+            number = actor.number
+            if decision.deleted:
+                commit.deleted.append(number)
+            if decision.cut_made:
+                commit.cuts.append(Cut(number, decision.cut_steps))
+            commit.entries += [EntryRow(number, seq, entry) for seq, entry in decision.entries]
+            commit.taken += [(number, seq) for seq in decision.taken]
+            if decision.timers_cleared:
+                commit.disarmed.append((number, None))
+                timers[number] = dict(decision.timers)
+            elif decision.timers:
+                timers.setdefault(number, {}).update(decision.timers)
+        for number, changes in timers.items():
+            for step, due_ms in changes.items():
+                if due_ms is None:
+                    commit.disarmed.append((number, step))
+                else:
+                    commit.armed.append(TimerRow(number, step, due_ms))
+        for key, actor in self.actors.items():
+            row = actor.row()
+            if key in self.created:
+                commit.created.append(row)
+            elif row != actor.stored_row and actor.number not in commit.deleted:
+                commit.updated[actor.number] = row
+            actor.stored_row = row
+        return commit
