@@ -9,6 +9,7 @@ instance runs, which is after the module is imported.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ from emulator.timing.clock import Clock, SystemClock
 from wrangler_compat.config import WorkerConfig, WorkflowConfig
 from wrangler_compat.rest.operations import Operations
 from wrangler_compat.server import Access, Server
+from wrangler_compat.webhooks.app import WebhookApp
+from wrangler_compat.webhooks.table import read_webhooks
 from wrangler_compat.worker.app import WorkerApp
 from wrangler_compat.worker.current import running
 from wrangler_compat.worker.entrypoint import ExecutionContext, Worker
@@ -48,10 +51,16 @@ class Project:
     classes: dict[str, type[WorkflowEntrypoint]]
 
     def app(self, access: Access | None = None) -> Server:
-        """Make its ASGI application."""
+        """Make its ASGI application.
+
+        Raises:
+            ConfigError: the table of webhooks has mistakes, or a secret is not set.
+        """
         since_ms = int(self.config.path.stat().st_mtime * 1000)
         operations = Operations(self.engine, since_ms)
-        return Server(WorkerApp(self.worker), operations, access or Access())
+        webhooks = read_webhooks(self.config, os.environ)
+        worker = WebhookApp(webhooks, self.engine, WorkerApp(self.worker))
+        return Server(worker, operations, access or Access())
 
     async def unfinished(self) -> int:
         """How many instances have not ended."""

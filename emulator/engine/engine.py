@@ -429,7 +429,7 @@ class Engine:
         for reply, error in turn.refusals:
             _refuse(reply, error)
         for key, actor in turn.looked_at.items():
-            self._retire(actor, has_changed=key in turn.actors)
+            self._retire(actor, turn.now_ms, has_changed=key in turn.actors)
         self.feed.publish(turn.actors)
 
     def _plan_unloading(self, actor: InstanceActor, parked: RunParked) -> None:
@@ -440,17 +440,16 @@ class Engine:
             due_ms = self._timers.now_ms() + UNLOAD_AFTER_MS
             self._timers.schedule(due_ms, lambda: actor.post(unload))
 
-    def _retire(self, actor: InstanceActor, *, has_changed: bool) -> None:
+    def _retire(self, actor: InstanceActor, decided_ms: int, *, has_changed: bool) -> None:
         """Forget an instance that has no code in memory; its stored timers wake it."""
         if actor.is_live or self._actors.get(actor.key) is not actor:
             return
         actor.close()
         del self._actors[actor.key]
         if has_changed and actor.state.status in (InstanceStatus.RUNNING, InstanceStatus.WAITING):
-            now_ms = self._timers.now_ms()
             for step in actor.state.open.values():
-                # One that is overdue is of a step that the code does not ask for any more.
-                if step.due_ms is not None and step.due_ms > now_ms:
+                # One that was overdue at the decision is of a step that the code does not ask for any more.
+                if step.due_ms is not None and step.due_ms >= decided_ms:
                     self._sleepers.watch(actor.key, step.key, step.due_ms)
 
 

@@ -81,7 +81,8 @@ class Worker:
     async def steps(self, instance_id: str) -> list[dict[str, Any]]:
         """The log of steps of an instance; empty when there is no instance."""
         path = f"/cdn-cgi/explorer/api/workflows/{WORKFLOW}/instances/{instance_id}"
-        return ((await self._client.get(path)).json()["result"] or {}).get("steps") or []
+        result: dict[str, Any] | None = (await self._client.get(path)).json()["result"]
+        return result["steps"] if result else []
 
 
 class _Performance:
@@ -98,8 +99,7 @@ class _Performance:
             params = {"program": self._scenario["program"], "input": self._scenario.get("input")}
             created = {"op": "create", "args": [{"id": "$ID", "params": params}]}
             operations.append(await self._operation(created))
-        for entry in self._scenario.get("timeline", []):
-            operations.append(await self._entry(entry))
+        operations += [await self._entry(entry) for entry in self._scenario.get("timeline", [])]
         if "program" not in self._scenario:
             return {"operations": operations}
         return {"operations": operations, **await self._end()}
@@ -138,7 +138,7 @@ class _Performance:
             return True
         try:
             async with asyncio.timeout(self._scenario.get("limit", LIMIT_S)):
-                while not await self._is_true(condition):
+                while not await self._is_true(condition):  # noqa: ASYNC110 - HTTP does not notify
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             return False

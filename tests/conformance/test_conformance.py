@@ -40,7 +40,7 @@ DIVERGENCES: dict[str, dict[str, Any]] = tomllib.loads(
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_leaves_the_recorded_trace_but_for_what_is_listed(name: str) -> None:
     found = differences(GOLDEN[name], perform(SCENARIOS[name]))
-    listed = DIVERGENCES[name]["here"] if name in DIVERGENCES else {}
+    listed: dict[str, str] = DIVERGENCES[name]["here"] if name in DIVERGENCES else {}
     assert {path: difference.here for path, difference in found.items()} == listed, "\n".join(
         f"{path}: {difference.recorded} was recorded, {difference.here} is what came"
         for path, difference in found.items()

@@ -26,10 +26,10 @@ class Site:
         shutil.copytree(WORKER, self.project, ignore=shutil.ignore_patterns("__pycache__"))
         (self.project / ".dev.vars").write_text(f"EFFECTS={self.effects}\n")
 
-    def command(self, port: int = 0) -> list[str]:
+    def command(self) -> list[str]:
         """The command line that serves it."""
         program = [sys.executable, "-P", "-m", "wrangler_compat.cli.main"]
-        options = ["--port", str(port), "--persist-to", str(self.journal.parent), "--fast-retries"]
+        options = ["--port", "0", "--persist-to", str(self.journal.parent), "--fast-retries"]
         return [*program, "dev", str(self.project), *options]
 
 
@@ -46,11 +46,6 @@ class Victim:
     def pid(self) -> int:
         """Its process id, and that of its group."""
         return self._process.pid
-
-    @property
-    def is_listening(self) -> bool:
-        """Whether it has said where it listens."""
-        return self._address.done() and self._address.exception() is None
 
     async def port(self) -> int:
         """Wait until it listens; its port."""
@@ -100,10 +95,11 @@ class Victim:
 
 
 @asynccontextmanager
-async def victim(site: Site, port: int = 0) -> AsyncGenerator[Victim]:
-    """Start the process; if it still lives at the end, it is killed."""
+async def victim(site: Site, *, through: tuple[str, ...] = ()) -> AsyncGenerator[Victim]:
+    """Start the process, `through` a program that becomes it; if it still lives at the end, it is killed."""
     process = await asyncio.create_subprocess_exec(
-        *site.command(port),
+        *through,
+        *site.command(),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from wrangler_compat.cli.progress import EXIT_CODES, MARKS
+from wrangler_compat.cli.progress import EXIT_CODES, mark_of
 from wrangler_compat.cli.wording import (
     Json,
     compact,
@@ -65,7 +65,7 @@ def show_instance(workflow: str, instance_id: str, detail: Json) -> None:
 
 def _head(detail: Json) -> Iterable[Text]:
     status, start, end = detail["status"], detail["start"], detail["end"]
-    yield _labelled("Status", _marked(MARKS.get(status, "▶"), status))
+    yield _labelled("Status", _marked(mark_of(status), status))
     yield _labelled("Trigger", detail["trigger"]["source"])
     yield _labelled("Params", compact(detail["params"]))
     yield _labelled("Queued", when(detail["queued"]))

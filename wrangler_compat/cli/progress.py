@@ -23,7 +23,13 @@ from wrangler_compat.cli.wording import (
 EXIT_CODES: Final = {"complete": 0, "errored": 1, "terminated": 2}
 """How a command that has followed an instance to its end says how that was."""
 
-MARKS: Final = {"complete": "✓", "errored": "✗", "terminated": "■"}
+_MARKS: Final = {
+    "complete": "✓",
+    "errored": "✗",
+    "terminated": "■",
+    "running": "▶",
+    "rollingBack": "▶",
+}
 
 _UNTIMED: Final = frozenset({"paused", "waitingForPause", "rollingBack"})
 _NO_CLOCK: Final = " " * len("00:00:00.000Z")
@@ -61,6 +67,11 @@ class Progress:
         self._status = status
 
 
+def mark_of(status: str) -> str:
+    """The sign for a status; "…" for those in which nothing goes on."""
+    return _MARKS.get(status, "…")
+
+
 def moments(detail: Json) -> list[Moment]:
     """Everything that has happened to an instance, in order."""
     found = [Moment(detail["queued"], "queued")]
@@ -79,7 +90,7 @@ def moments(detail: Json) -> list[Moment]:
 def _end(detail: Json) -> str:
     status, error = detail["status"], detail["error"]
     why = "" if error is None else f": {error_text(error)}"
-    return f"{MARKS.get(status, ' ')} {status}{why}"
+    return f"{mark_of(status)} {status}{why}"
 
 
 def _nothing(_: Json) -> Iterator[Moment]:

@@ -49,6 +49,7 @@ DEFAULT_TOLERANCE_MS: Final = 5 * 60 * 1000
 """What Standard Webhooks, Stripe and Slack recommend."""
 
 _TIMED: Final = ("standard", "stripe", "slack")
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9-]+")
 _URL_PATH: Final = re.compile(r"/[^\s?#]*")
 _OWN_PATHS: Final = re.compile(r"/(cdn-cgi|client/v4)(/.*)?")
 
@@ -60,11 +61,13 @@ class _Entry(msgspec.Struct, kw_only=True):
     instance: Text
     event: Text
     verify: Literal["standard", "github", "stripe", "slack", "token"]
-    secret: Annotated[Text, Meta(description="the name of a variable")]
+    secret: Annotated[str, Meta(min_length=1, description="the name of a variable")]
     payload: Text | None = None
     create: bool | None = None
-    tolerance: Annotated[Text, Meta(description='a duration such as "5 minutes"')] | None = None
-    header: Annotated[Text, Meta(description="the name of a header")] | None = None
+    tolerance: (
+        Annotated[str, Meta(min_length=1, description='a duration such as "5 minutes"')] | None
+    ) = None
+    header: Annotated[str, Meta(description="the name of a header")] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +183,8 @@ class _Reading:
             self.reader.report(self.at, '"header" is missing: expected the name of a header.')
         elif entry.header is not None and not is_token:
             self._refuse("header", entry.header, 'expected it with verify = "token" only')
+        elif entry.header is not None and not _HEADER_NAME.fullmatch(entry.header):
+            self._refuse("header", entry.header, "expected the name of a header")
         return entry.header or ""
 
     def _tolerance_ms(self, entry: _Entry) -> int:

@@ -74,6 +74,14 @@ class Served:
         self.advance(PARK_AFTER_MS)
         self.becomes(workflow, instance_id, InstanceStatus.WAITING)
 
+    def comes_to_a_timer(self, workflow: str, instance_id: str) -> None:
+        """Wait until something of an instance is due some time: a retry, a sleep, a wait."""
+
+        def reached(state: InstanceState) -> bool | None:
+            return any(step.due_ms is not None for step in state.open.values()) or None
+
+        self._do(self.engine.until(InstanceKey(workflow, instance_id), reached))
+
     def becomes(self, workflow: str, instance_id: str, status: InstanceStatus) -> None:
         """Wait until an instance has a status."""
 

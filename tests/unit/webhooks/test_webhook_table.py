@@ -94,7 +94,7 @@ def test_a_secret_of_dev_vars_goes_before_one_of_the_environment(project: Projec
 
 def mistakes(project: Project, toml: str, root: Path) -> list[str]:
     with pytest.raises(ConfigError) as caught:
-        read_webhooks(project(toml), {**SECRETS, "EMPTY": ""})
+        read_webhooks(project(toml), {**SECRETS, "EMPTY": "", "WORDS": "not base64"})
     prefix = f"{root / 'pyproject.toml'}:"
     lines = caught.value.message.splitlines()
     assert all(line.startswith(prefix) for line in lines)
@@ -116,12 +116,13 @@ def mistakes(project: Project, toml: str, root: Path) -> list[str]:
         ({"verify": None}, 1, "", '"verify" is missing: expected "standard" or "github" or "stripe" or "slack" or "token".'),
         ({"secret": '"OTHER"'}, 6, "secret", 'got "OTHER"; it is not set: expected a variable of .dev.vars or the environment.'),
         ({"secret": '"EMPTY"'}, 6, "secret", 'got "EMPTY"; it is not set: expected a variable of .dev.vars or the environment.'),
-        ({"verify": '"standard"'}, 6, "secret", 'got "SECRET"; its value is not right: expected "whsec_" and base64 (Standard Webhooks).'),
+        ({"verify": '"standard"', "secret": '"WORDS"'}, 6, "secret", 'got "WORDS"; its value is not right: expected "whsec_" and base64 (Standard Webhooks).'),
         ({"tolerance": '"5 minutes"'}, 7, "tolerance", 'got "5 minutes"; expected none: what verify = "github" checks has no timestamp.'),
         ({"verify": '"stripe"', "tolerance": '"soon"'}, 7, "tolerance", 'got "soon"; expected a duration such as "5 minutes".'),
         ({"verify": '"stripe"', "tolerance": '"0 minutes"'}, 7, "tolerance", 'got "0 minutes"; expected a duration such as "5 minutes".'),
         ({"verify": '"stripe"', "tolerance": "300"}, 7, "tolerance", 'got 300; expected a duration such as "5 minutes".'),
         ({"verify": '"token"'}, 1, "", '"header" is missing: expected the name of a header.'),
+        ({"verify": '"token"', "header": '"X Token"'}, 7, "header", 'got "X Token"; expected the name of a header.'),
         ({"header": '"X-Token"'}, 7, "header", 'got "X-Token"; expected it with verify = "token" only.'),
         ({"payloads": '"data"'}, 7, "payloads", 'there is no such setting; expected one of: workflow, instance, event, verify, secret, payload, create, tolerance, header.'),
     ],

@@ -184,13 +184,18 @@ class Steady(WorkflowEntrypoint):
 
 
 class Stubborn(WorkflowEntrypoint):
+    """Its first attempt blocks a thread; cancellation it swallows."""
+
     async def run(self, event: Any, step: Any) -> Any:
+        log = EffectLog(self.env.EFFECTS, event["instanceId"])
+
         @step.do("block", config=retries(MANY, "50 milliseconds"))
-        def block() -> str:
-            if event["payload"]["blocks"]:
-                blocked.set()
-                time.sleep(60)
-            return "not blocked"
+        def block(ctx: Any) -> int:
+            with log.call("block", ctx["attempt"]):
+                if ctx["attempt"] == 1:
+                    blocked.set()
+                    time.sleep(60)
+            return ctx["attempt"]
 
         while True:
             try:
@@ -201,4 +206,6 @@ class Stubborn(WorkflowEntrypoint):
 
 class Default(WorkerEntrypoint):
     async def fetch(self, request: Any) -> Response:
+        if request.method == "POST":
+            await asyncio.Event().wait()
         return Response(str(blocked.is_set()))

@@ -1,0 +1,164 @@
+"""`workflow-emulator run`, as a process of its own on a project written for it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PATIENCE_S = 30
+
+WRANGLER = """{
+  "name": "shop", "main": "entry.py", "compatibility_date": "2026-11-01",
+  "workflows": [{ "name": "orders", "binding": "ORDERS", "class_name": "Orders" }],
+}"""
+ENTRY = """
+import threading
+
+from workers import WorkflowEntrypoint
+
+
+class Orders(WorkflowEntrypoint):
+    async def run(self, event, step):
+        print("said by the user's code")
+
+        @step.do("price", config={"retries": {"limit": 1, "delay": 1}})
+        async def price(ctx):
+            if ctx["attempt"] == 1:
+                raise KeyError("mug")
+            return 900
+
+        @step.do("hang", config={"retries": {"limit": 0, "delay": 1}, "timeout": 50})
+        def hang():
+            threading.Event().wait()
+
+        cents = await price()
+        match event["payload"].get("then"):
+            case "fail":
+                raise ValueError("sold out")
+            case "end":
+                await (await self.env.ORDERS.get(event["instanceId"])).terminate()
+            case "wait":
+                await step.wait_for_event("never", "never", timeout="1 hour")
+            case "hang":
+                await hang()
+        return {"cents": cents, "id": event["instanceId"]}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "wrangler.jsonc").write_text(WRANGLER)
+    (tmp_path / "entry.py").write_text(ENTRY)
+    return tmp_path
+
+
+def command(project: Path, *arguments: str) -> list[str]:
+    main = [sys.executable, "-P", "-m", "wrangler_compat.cli.main"]
+    return [*main, "run", str(project), *arguments]
+
+
+def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(project, *arguments),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def told(stderr: str) -> list[str]:
+    """The lines of progress, without their times."""
+    return [
+        line.partition("Z  ")[2].partition(" (")[0] for line in stderr.splitlines() if "Z  " in line
+    ]
+
+
+def test_the_output_goes_to_stdout_and_all_else_to_stderr(project: Path) -> None:
+    done = run(project, "orders", "{}", "--id", "one")
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"cents": 900, "id": "one"})
+    assert "said by the user's code\n" in done.stderr
+    assert told(done.stderr) == [
+        "queued",
+        "running",
+        "▶ price-1",
+        "✗ price-1, attempt 1: KeyError: 'mug'",
+        "▶ price-1, attempt 2",
+        "✓ price-1",
+        "✓ complete",
+    ]
+
+
+def test_nothing_is_left_behind(project: Path) -> None:
+    run(project, "orders")
+    assert {path.name for path in project.iterdir()} - {"__pycache__"} == {
+        "wrangler.jsonc",
+        "entry.py",
+    }
+
+
+def test_an_instance_that_errors_exits_with_1(project: Path) -> None:
+    done = run(project, "orders", '{"then": "fail"}')
+    assert (done.returncode, done.stdout) == (1, "")
+    assert told(done.stderr)[-1] == "✗ errored: ValueError: sold out"
+
+
+def test_an_instance_that_is_terminated_exits_with_2(project: Path) -> None:
+    done = run(project, "orders", '{"then": "end"}')
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told(done.stderr)[-1] == "■ terminated"
+
+
+def test_code_that_hangs_in_a_thread_does_not_keep_the_process(project: Path) -> None:
+    done = run(project, "orders", '{"then": "hang"}', "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"]["name"] == "WorkflowTimeoutError"
+
+
+def test_ctrl_c_ends_it_at_once(project: Path) -> None:
+    with subprocess.Popen(
+        command(project, "orders", '{"then": "wait"}'), stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "… wait never-1" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 130
+
+
+def test_a_kept_journal_knows_the_instance(project: Path) -> None:
+    folder = str(project / "kept")
+    assert run(project, "orders", "--id", "one", "--persist-to", folder).returncode == 0
+    again = run(project, "orders", "--id", "one", "--persist-to", folder)
+    assert (again.returncode, again.stdout) == (1, "")
+    assert again.stderr.endswith('Workflow instance with id "one" already exists\n')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("nope",), 'Workflow "nope" does not exist. There are: orders'),
+        (("orders", "{a:1}"), "PARAMS is not JSON: Expecting property name"),
+        (("orders", "--env", "nope"), "nope"),
+        (("orders", "--id", "a/b"), "invalid id"),
+    ],
+)
+def test_what_cannot_run_is_told_in_one_line(
+    project: Path, arguments: tuple[str, ...], complaint: str
+) -> None:
+    done = run(project, *arguments)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
+    assert complaint in done.stderr
+
+
+def test_a_module_that_does_not_import_is_shown_from_the_users_line_on(project: Path) -> None:
+    (project / "entry.py").write_text("import workers\n\nworkers.absent()\n")
+    done = run(project, "orders")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[1].endswith('entry.py", line 3, in <module>')
