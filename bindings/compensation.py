@@ -25,14 +25,15 @@ class _Undo(NamedTuple):
 class Undoable:
     """A step that can be undone. Call it to run it; declare how with `@step.undo()`."""
 
-    def __init__(self, name: str, step: Callable[[], Awaitable[Any]]) -> None:
+    def __init__(self, name: str) -> None:
         self._step_name = name
-        self._step = step
+        self.step: Callable[[], Awaitable[Any]] | None = None
         self._undo: _Undo | None = None
 
     async def __call__(self) -> Any:
         """Run the step."""
-        return await self._step()
+        assert self.step is not None, "set where it is declared"
+        return await self.step()
 
     def undo(
         self, config: Mapping[str, Any] | None = None

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from types import FunctionType
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
 
 CONTEXT = "ctx"
 """The parameter that gets the step context."""
@@ -20,16 +21,21 @@ CONTEXT = "ctx"
 class Declared:
     """A step that has been declared: how it is run, and what it gave."""
 
-    def __init__(self, run: Callable[[], Awaitable[Any]]) -> None:
-        self._run = run
+    __slots__ = ("_running",)
+
+    def __init__(self) -> None:
         self._running: asyncio.Future[Any] | None = None
+
+    async def run(self) -> Any:
+        """Ask the engine for the step."""
+        raise NotImplementedError
 
     async def call(self) -> Any:
         """Run it, and remember the result."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._running = future
         try:
-            result = await self._run()
+            result = await self.run()
         except BaseException as error:
             if self._running is future:
                 self._running = None
@@ -59,13 +65,33 @@ async def resolve(needed: Mapping[str, Declared], *, concurrent: bool) -> dict[s
     return {parameter: await declared.result() for parameter, declared in needed.items()}
 
 
-def parameters(function: Callable[..., Any]) -> list[str]:
-    """The names of a step function's parameters."""
+class Signature(NamedTuple):
+    """What a step function takes: the parameters that other steps fill, and whether it takes the step context."""
+
+    needed: tuple[str, ...]
+    takes_context: bool
+    is_coroutine: bool
+
+
+def signature_of(function: Callable[..., Any]) -> Signature:
+    """Look at a step function."""
     if isinstance(function, FunctionType) and not hasattr(function, "__wrapped__"):
-        # What `inspect.signature` would say, at a fiftieth of its price: this is done for every step.
-        code = function.__code__
-        return list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-    return list(inspect.signature(function).parameters)
+        return _signature_of_code(function.__code__)
+    return _signature(
+        tuple(inspect.signature(function).parameters), inspect.iscoroutinefunction(function)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _signature_of_code(code: CodeType) -> Signature:
+    # A function that is defined anew for every step has the same code every time; `inspect.signature` is slow.
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return _signature(names, bool(code.co_flags & inspect.CO_COROUTINE))
+
+
+def _signature(names: tuple[str, ...], is_coroutine: bool) -> Signature:
+    needed = tuple(name for name in names if name != CONTEXT)
+    return Signature(needed, len(needed) < len(names), is_coroutine)
 
 
 def by_position(

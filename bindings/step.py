@@ -6,16 +6,16 @@ argument of JavaScript's `step.do`.
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, cast
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 from bindings.compensation import Undoable, undo_all
 from bindings.context import step_context, waited_event
 from bindings.convert import instant_ms
-from bindings.dependencies import CONTEXT, Declared, by_name, by_position, parameters, resolve
+from bindings.dependencies import CONTEXT, Declared, by_name, by_position, resolve, signature_of
 from emulator.domain.config import StepConfig, resolve_config
 from emulator.domain.duration import duration_ms, looks_like_seconds
 from emulator.domain.limits import DEFAULT_WAIT_TIMEOUT_MS, MAX_SLEEP_MS, MAX_WAIT_TIMEOUT_MS
@@ -23,7 +23,6 @@ from emulator.domain.names import check_event_type, check_step_name
 from emulator.domain.values import JsDict
 from emulator.engine.steps import (
     AttemptContext,
-    Callback,
     Compensation,
     DelayFunction,
     RollbackCode,
@@ -82,53 +81,44 @@ class WorkflowStep:
                 'Write @step.do() or @step.do("name"): the decorator takes the step\'s name.'
             )
 
-        def declare(function: Callable[..., Any]) -> StepFunction:
-            step_name: Any = getattr(function, "__name__", None) if name is None else name
-            compensate = (rollback, rollback_config)
+        options = StepOptions(name, depends, concurrent, config, rollback, rollback_config)
+        return partial(self._declare, options)
 
-            async def run() -> Any:
-                return await self._do(step_name, function, depends, concurrent, config, compensate)
+    def _declare(self, options: StepOptions, function: Callable[..., Any]) -> StepFunction:
+        if options.name is None:
+            options = options._replace(name=getattr(function, "__name__", None))
+        return self._add(options.name, _Declaration(self, options, function))
 
-            return self._declare(step_name, run)
-
-        return declare
-
-    def _declare(self, name: str, run: Callable[[], Awaitable[Any]]) -> StepFunction:
-        declared = Declared(run)
-
+    def _add(self, name: Any, declared: Declared) -> StepFunction:
         async def step() -> Any:
             return await declared.call()
 
+        # Python names it so when it is never awaited.
         step.__name__ = step.__qualname__ = str(name)
         step._step_name = name  # type: ignore[attr-defined]  # noqa: SLF001 - the SDK's attribute
         self._declared[step] = declared
         self.step_closures[name] = step
         return step
 
-    async def _do(
-        self,
-        name: Any,
-        function: Any,
-        depends: Sequence[StepFunction] | None,
-        concurrent: bool,
-        config: Config | None,
-        compensate: tuple[Callable[..., Any] | None, Config | None],
-    ) -> Any:
+    async def _do(self, options: StepOptions, function: Any) -> Any:
+        name: Any = options.name
         if not callable(function):
             raise InvalidStep(f'Step "{name}" requires a callback function')
-        rollback = self._rollback(name, *compensate)
+        rollback = self._rollback(name, options.rollback, options.rollback_config)
         check_step_name(name)
-        resolved = resolve_config(config, self._defaults, name)
-        wanted = parameters(function)
-        needed = [parameter for parameter in wanted if parameter != CONTEXT]
-        if depends is not None:
-            matched = by_position(needed, depends, self._declared)
-        else:
-            matched = by_name(needed, self.step_closures, self._declared)
-        arguments = await resolve(matched, concurrent=concurrent) if matched else {}
-        code = StepCode(
-            _callback(function, arguments, takes_context=len(needed) < len(wanted)), _delay(config)
-        )
+        resolved = resolve_config(options.config, self._defaults, name)
+        signature = signature_of(function)
+        arguments: dict[str, Any] = {}
+        if signature.needed:
+            if options.depends is not None:
+                matched = by_position(signature.needed, options.depends, self._declared)
+            else:
+                matched = by_name(signature.needed, self.step_closures, self._declared)
+            arguments = await resolve(matched, concurrent=options.concurrent)
+        elif options.depends:
+            by_position(signature.needed, options.depends, self._declared)
+        callback = partial(_call, function, arguments, signature.takes_context)
+        code = StepCode(callback, not signature.is_coroutine, _delay(options.config))
         return await self._context.do(name, code, resolved, rollback)
 
     def _rollback(self, name: str, handler: Any, config: Config | None) -> RollbackCode | None:
@@ -137,7 +127,7 @@ class WorkflowStep:
         if not callable(handler):
             raise InvalidStep(f'Rollback for "{name}" must be a function')
         resolved = resolve_config(config, self._defaults, name, "Rollback")
-        return RollbackCode(_handler(name, handler), resolved, _delay(config))
+        return RollbackCode(_handler_code(name, handler, config), resolved)
 
     def with_rollback(
         self, name: str, config: Config | None = None
@@ -145,14 +135,12 @@ class WorkflowStep:
         """Declare a step that `rollback_all` can undo; see `bindings.compensation`."""
 
         def declare(function: Callable[..., Any]) -> Undoable:
-            async def run() -> Any:
-                result = await self._do(name, function, None, False, config, (None, None))
-                self._undoable.append((undoable, result))
-                return result
-
-            step = self._declare(name, run)
-            undoable = Undoable(name, step)
-            self._declared[undoable] = self._declared[step]
+            undoable = Undoable(name)
+            declared = _UndoableDeclaration(
+                self, StepOptions(name, config=config), function, undoable, self._undoable
+            )
+            undoable.step = self._add(name, declared)
+            self._declared[undoable] = declared
             return undoable
 
         return declare
@@ -241,50 +229,93 @@ class WorkflowStep:
     waitForEvent = wait_for_event  # noqa: N815
 
 
-def _callback(
-    function: Callable[..., Any], arguments: dict[str, Any], *, takes_context: bool
-) -> Callback:
-    def call(context: AttemptContext) -> Any:
-        extra = {CONTEXT: step_context(context)} if takes_context else {}
-        return function(**extra, **arguments)
+class StepOptions(NamedTuple):
+    """What `do` was given."""
 
-    if not inspect.iscoroutinefunction(function):
-        return call
-
-    async def call_on_the_loop(context: AttemptContext) -> Any:
-        return await call(context)
-
-    return call_on_the_loop
+    name: str | None
+    depends: Sequence[StepFunction] | None = None
+    concurrent: bool = False
+    config: Config | None = None
+    rollback: Callable[..., Any] | None = None
+    rollback_config: Config | None = None
 
 
-def _handler(name: str, function: Callable[..., Any]) -> Callable[[Compensation], object]:
-    wanted = parameters(function)
+class _Declaration(Declared):
+    """A step declared with `do`."""
 
-    def call(told: Compensation) -> Any:
-        known = {
-            "ctx": step_context(told.context),
-            "error": told.error,
-            "output": told.output,
-            "step_name": told.context.step.label,
-        }
-        return function(**{parameter: known[parameter] for parameter in wanted})
+    __slots__ = ("_function", "_options", "_step")
 
-    unknown = [
-        parameter
-        for parameter in wanted
-        if parameter not in ("ctx", "error", "output", "step_name")
-    ]
+    def __init__(
+        self, step: WorkflowStep, options: StepOptions, function: Callable[..., Any]
+    ) -> None:
+        super().__init__()
+        self._step = step
+        self._options = options
+        self._function = function
+
+    async def run(self) -> Any:
+        return await self._step._do(self._options, self._function)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - two halves of one thing
+
+
+class _UndoableDeclaration(_Declaration):
+    """A step declared with `with_rollback`: that it is done is remembered, for `rollback_all`."""
+
+    __slots__ = ("_done", "_undoable")
+
+    def __init__(
+        self,
+        step: WorkflowStep,
+        options: StepOptions,
+        function: Callable[..., Any],
+        undoable: Undoable,
+        done: list[tuple[Undoable, Any]],
+    ) -> None:
+        super().__init__(step, options, function)
+        self._undoable = undoable
+        self._done = done
+
+    async def run(self) -> Any:
+        result = await super().run()
+        self._done.append((self._undoable, result))
+        return result
+
+
+def _call(
+    function: Callable[..., Any],
+    arguments: dict[str, Any],
+    takes_context: bool,
+    context: AttemptContext,
+) -> Any:
+    if takes_context:
+        return function(**arguments, **{CONTEXT: step_context(context)})
+    return function(**arguments)
+
+
+_TOLD = ("ctx", "error", "output", "step_name")
+"""What a rollback handler can take."""
+
+
+def _handler_code(name: str, handler: Callable[..., Any], config: Config | None) -> StepCode:
+    signature = signature_of(handler)
+    unknown = [parameter for parameter in signature.needed if parameter not in _TOLD]
     if unknown:
         raise InvalidStep(
             f'Rollback for "{name}" takes {", ".join(unknown)}; it can take ctx, error, output and step_name.'
         )
-    if not inspect.iscoroutinefunction(function):
-        return call
+    wanted = (*signature.needed, CONTEXT) if signature.takes_context else signature.needed
+    return StepCode(
+        partial(_compensate, handler, wanted), not signature.is_coroutine, _delay(config)
+    )
 
-    async def call_on_the_loop(told: Compensation) -> Any:
-        return await call(told)
 
-    return call_on_the_loop
+def _compensate(handler: Callable[..., Any], wanted: Sequence[str], told: Compensation) -> Any:
+    known = {
+        "ctx": step_context(told.context),
+        "error": told.error,
+        "output": told.output,
+        "step_name": told.context.step.label,
+    }
+    return handler(**{parameter: known[parameter] for parameter in wanted})
 
 
 def _delay(config: Config | None) -> DelayFunction | None:

@@ -32,6 +32,7 @@ from wrangler_compat.server import Access, Server
 from wrangler_compat.webhooks.app import WebhookApp
 from wrangler_compat.webhooks.table import read_webhooks
 from wrangler_compat.worker.app import WorkerApp
+from wrangler_compat.worker.asgi import applications
 from wrangler_compat.worker.current import running
 from wrangler_compat.worker.entrypoint import ExecutionContext, Worker
 from wrangler_compat.worker.env import make_env
@@ -121,8 +122,9 @@ async def open_project(
                 programs[name] = program_of(workflow, context, env, defaults)
             await engine.start()
             try:
-                worker = Worker(loaded.default, env, context)
-                yield Project(config, engine, worker, loaded.workflows)
+                async with applications():
+                    worker = Worker(loaded.default, env, context)
+                    yield Project(config, engine, worker, loaded.workflows)
             finally:
                 await engine.close()
 

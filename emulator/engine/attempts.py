@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 from typing import Any, NamedTuple
 
 import msgspec
 
 from emulator.domain import values
-from emulator.domain.config import DYNAMIC_DELAY, StepConfig, has_attempt_left, timeout_ms
+from emulator.domain.config import DYNAMIC_DELAY, has_attempt_left, timeout_ms
 from emulator.domain.duration import parse_duration
 from emulator.domain.failure import Failure, failure_of, is_retryable
 from emulator.domain.limits import DELAY_FUNCTION_TIMEOUT_MS
-from emulator.engine.steps import AttemptContext, DelayFunction
+from emulator.engine.steps import AttemptContext, StepCode
+from emulator.engine.threads import ThreadPerCall
 from emulator.errors import WorkflowTimeoutError
 from emulator.timing.alarm import Timers
 
@@ -47,52 +49,60 @@ class _NoFunction(Exception):
     """The step's config had a delay function when it started, and has none now."""
 
 
+_left_alone: set[asyncio.Task[None]] = set()
+"""Callbacks that have timed out and still run. A loop holds its tasks weakly; these have no other friend."""
+
+
 class Attempt:
-    """One call of user code."""
+    """One call of user code. `told` is what the code is called with, `report` what hears the verdict."""
+
+    __slots__ = (
+        "_code", "_concluding", "_config", "_is_over", "_limit_ms", "_report", "_task", "_timeout", "_timers", "_told",
+        "context",
+    )  # fmt: skip
 
     def __init__(
         self,
         context: AttemptContext,
-        call: Callable[[], object],
-        delay: DelayFunction | None,
-        config: StepConfig,
+        code: StepCode,
+        told: object,
         timers: Timers,
         report: Callable[[Attempt, Verdict], None],
     ) -> None:
         self.context = context
-        self._call = call
-        self._delay = delay
-        self._config = config
+        self._code = code
+        self._told = told
+        self._config = context.config
         self._timers = timers
         self._report = report
         self._is_over = False
-        self._tasks: set[asyncio.Task[None]] = set()
-        limit_ms = timeout_ms(config)
-        due_ms = timers.now_ms() + limit_ms
-        self._timeout = timers.schedule(due_ms, lambda: self._time_out(limit_ms))
-        self._spawn(self._run())
+        self._limit_ms = timeout_ms(context.config)
+        self._timeout = timers.schedule(timers.now_ms() + self._limit_ms, self._time_out)
+        self._task = asyncio.create_task(self._run())
+        self._concluding: asyncio.Task[None] | None = None
 
     def cancel(self) -> None:
         """Unwind the code; no verdict is given."""
         self._is_over = True
         self._timers.cancel(self._timeout)
-        for task in self._tasks:
-            task.cancel()
+        self._task.cancel()
+        if self._concluding is not None:
+            self._concluding.cancel()
 
     def has_task(self, task: asyncio.Task[Any] | None) -> bool:
         """Whether the task runs this attempt's code."""
-        return task in self._tasks
+        return task is self._task
 
     async def _run(self) -> None:
-        step = self.context.step
+        label = self.context.step.label
         try:
-            value = self._call()
+            value = self._in_thread() if self._code.in_thread else self._code.callback(self._told)
             if inspect.isawaitable(value):
                 value = await value
             verdict: Verdict = values.encode(
                 value,
-                f'the result of step "{step.label}"',
-                too_large=f"Step {step.label} output is too large. Maximum allowed size is 1MiB.",
+                f'the result of step "{label}"',
+                too_large=f"Step {label} output is too large. Maximum allowed size is 1MiB.",
             )
         except asyncio.CancelledError as error:
             if self._is_over:
@@ -104,11 +114,21 @@ class Attempt:
             self._timers.cancel(self._timeout)
             await self._conclude(verdict)
 
-    def _time_out(self, limit_ms: int) -> None:
+    async def _in_thread(self) -> object:
+        context = copy_context()
+        value = await asyncio.get_running_loop().run_in_executor(
+            ThreadPerCall(), lambda: context.run(self._code.callback, self._told)
+        )
+        return await value if inspect.isawaitable(value) else value
+
+    def _time_out(self) -> None:
         if not self._is_over:
             self._is_over = True
-            error = WorkflowTimeoutError(f"Execution timed out after {limit_ms}ms")
-            self._spawn(self._conclude(Raised(error, failure_of(error), retryable=True)))
+            _left_alone.add(self._task)
+            self._task.add_done_callback(_left_alone.discard)
+            error = WorkflowTimeoutError(f"Execution timed out after {self._limit_ms}ms")
+            raised = Raised(error, failure_of(error), retryable=True)
+            self._concluding = asyncio.create_task(self._conclude(raised))
 
     async def _conclude(self, verdict: Verdict) -> None:
         self._is_over = True
@@ -129,9 +149,9 @@ class Attempt:
     async def _with_delay(self, raised: Raised) -> Raised:
         """Ask the delay function (Cloudflare: dynamic delays; five seconds, and its failure fails the step)."""
         try:
-            if self._delay is None:
+            if self._code.delay is None:
                 raise _NoFunction
-            answer = self._delay(self.context, raised.error)
+            answer = self._code.delay(self.context, raised.error)
             if inspect.isawaitable(answer):
                 answer = await self._within(answer, DELAY_FUNCTION_TIMEOUT_MS)
             delay_ms = parse_duration(answer)
@@ -169,11 +189,6 @@ class Attempt:
         finally:
             self._timers.cancel(timer)
             task.cancel()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 async def _caught(work: Awaitable[object]) -> tuple[object, BaseException | None]:

@@ -21,7 +21,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from emulator.core.effects import RequestSlot
+from emulator.core.effects import RequestSlot, ResolveStep
 from emulator.core.evolve import fold
 from emulator.core.inputs import (
     BARRIERS,
@@ -145,7 +145,7 @@ class Engine:
         """
         if self._turns is not None:
             await asyncio.shield(self._turns)
-        if self._failure is not None:
+        if self._failure is not None and not self._is_closing:
             raise self._failure
 
     def now_ms(self) -> int:
@@ -286,7 +286,7 @@ class Engine:
             self._shut()
 
     def _shut(self) -> None:
-        error = self._failure or EngineStopped("The engine was closed.")
+        self._failure = error = self._failure or EngineStopped("The engine was closed.")
         for posted in self._inbox:
             _refuse(posted.reply, error)
         self._inbox.clear()
@@ -303,8 +303,9 @@ class Engine:
             turn = Turn(self._clock.now_ms(), taken)
             for posted in inbox:
                 self._take(turn, posted)
-            if turn.decided:
-                await self.journal.commit(turn.commit())
+            commit = turn.commit()
+            if commit is not None:
+                await self.journal.commit(commit)
         except BaseException:
             # `_shut` tells those who wait.
             self._inbox[:0] = inbox
@@ -400,6 +401,8 @@ class Engine:
 
     def _decide(self, turn: Turn, actor: InstanceActor, item: Input) -> EmulatorError | None:
         """Let the core decide, and answer at once who asks for a slot; returns the refusal, if it is refused."""
+        if isinstance(item, RunParked) and actor.key in turn.moving:
+            return None  # it came to rest before this turn, and is about to move
         decision = actor.consider(item, turn.now_ms)
         if decision.refusal is not None:
             return decision.refusal
@@ -410,6 +413,8 @@ class Engine:
             if isinstance(effect, RequestSlot):
                 granted = admission.acquire(actor.key, waking=effect.waking)
                 self._decide(turn, actor, SlotGranted() if granted else SlotRefused())
+            elif isinstance(effect, ResolveStep):
+                turn.moving.add(actor.key)
         admission.settle(actor.key, None if decision.deleted else actor.state.status)
         return None
 

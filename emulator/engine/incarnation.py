@@ -16,10 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import inspect
 import logging
-from collections.abc import Callable
-from contextvars import copy_context
 from typing import Any, Protocol
 
 from emulator.core.effects import InvokeAttempt, InvokeRollback, Outcome, RejectStep, ResolveStep
@@ -48,7 +45,7 @@ from emulator.engine.steps import (
     StepCode,
     StepContext,
 )
-from emulator.engine.threads import ThreadPerCall, keep_for_ever
+from emulator.engine.threads import keep_for_ever
 from emulator.errors import RollbackPhase, StepFailure
 from emulator.timing.alarm import Timers
 
@@ -172,8 +169,9 @@ class Incarnation:
         task = asyncio.current_task()
         if self._is_closed:
             await self._refuse(task)
-        if task is not None:
+        if task is not None and task not in self._tasks:
             self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         future = self._pending[request.step] = self._loop.create_future()
         self._activity += 1
         self._unanswered += 1
@@ -231,6 +229,7 @@ class Incarnation:
                 self._is_pumping = True
                 self._loop.call_soon(self._pass, PASSES_BETWEEN_OUTCOMES)
                 return
+        self.watch()  # nobody else looks again when the last outcome led to nothing
 
     def _pass(self, left: int) -> None:
         if self._is_closed:
@@ -243,6 +242,7 @@ class Incarnation:
             self._pump()
 
     def _settle(self, step: StepKey, outcome: Outcome) -> None:
+        self._code.pop(step, None)
         future = self._pending.pop(step, None)
         if future is None or future.done():
             return
@@ -257,17 +257,16 @@ class Incarnation:
 
     def invoke(self, effect: InvokeAttempt) -> None:
         """Call a step's callback."""
-        code = self._code[effect.step]
         context = AttemptContext(effect.step, effect.attempt, effect.config)
-        call = self._call(code.callback, context)
+        code = self._code[effect.step]
         self._attempts[effect.step] = Attempt(
-            context, call, code.delay, effect.config, self._host.timers, self._attempt_over
+            context, code, context, self._host.timers, self._attempt_over
         )
 
     def invoke_rollback(self, effect: InvokeRollback) -> None:
         """Call a step's rollback handler."""
-        code = self._rollbacks.get(effect.step)
-        if code is None:
+        rollback = self._rollbacks.get(effect.step)
+        if rollback is None:
             self._host.post(
                 RollbackRaised(
                     self.number, effect.step, effect.attempt, MISSING_HANDLER, retryable=False
@@ -279,25 +278,8 @@ class Incarnation:
         told = Compensation(step_context, exception_of(effect.error), output)
         context = AttemptContext(effect.step, effect.attempt, effect.config)
         self._attempts[effect.step] = Attempt(
-            context,
-            self._call(code.handler, told),
-            code.delay,
-            effect.config,
-            self._host.timers,
-            self._rollback_over,
+            context, rollback.code, told, self._host.timers, self._rollback_over
         )
-
-    def _call(self, callback: Callable[[Any], object], told: object) -> Callable[[], object]:
-        if inspect.iscoroutinefunction(callback):
-            return lambda: callback(told)
-        return lambda: self._in_thread(callback, told)
-
-    async def _in_thread(self, callback: Callable[[Any], object], told: object) -> object:
-        context = copy_context()
-        value = await self._loop.run_in_executor(
-            ThreadPerCall(), lambda: context.run(callback, told)
-        )
-        return await value if inspect.isawaitable(value) else value
 
     def _attempt_over(self, attempt: Attempt, verdict: Verdict) -> None:
         step, number = attempt.context.step, attempt.context.attempt
@@ -362,7 +344,7 @@ class Incarnation:
             self._is_closed = True
             self._code.clear()
             tasks = self._tasks if self._run is None else {self._run, *self._tasks}
-            for task in tasks:
+            for task in tuple(tasks):
                 task.cancel()
         for attempt in self._attempts.values():
             attempt.cancel()

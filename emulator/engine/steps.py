@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -37,23 +37,23 @@ class Compensation(NamedTuple):
     output: object
 
 
-Callback = Callable[[AttemptContext], object]
-"""A step's callback. A coroutine function runs on the loop, any other function in a thread of its own."""
-
-
 class StepCode(NamedTuple):
-    """The code of a step: its callback, and its delay function if its config is dynamic."""
+    """Code that an attempt calls: with an `AttemptContext` for a step, with a `Compensation` for a rollback handler.
 
-    callback: Callback
+    It returns a value or, on the loop, an awaitable. `in_thread`: it may block, so it gets a thread of its own. `delay` is
+    the delay function, if the config is dynamic.
+    """
+
+    callback: Callable[[Any], object]
+    in_thread: bool = False
     delay: DelayFunction | None = None
 
 
 class RollbackCode(NamedTuple):
-    """The code that compensates a step."""
+    """The code that compensates a step, and how it is tried."""
 
-    handler: Callable[[Compensation], object]
+    code: StepCode
     config: StepConfig
-    delay: DelayFunction | None = None
 
 
 class WaitedEvent(NamedTuple):

@@ -47,10 +47,11 @@ class Turn:
         self.looked_at: dict[InstanceKey, InstanceActor] = {}
         self.created: set[InstanceKey] = set()
         self.barred: set[InstanceKey] = set()
+        self.moving: set[InstanceKey] = set()
         self.deferred: list[Posted] = []
 
-    def commit(self) -> Commit:
-        """Everything decided, as one transaction."""
+    def commit(self) -> Commit | None:
+        """Everything decided, as one transaction; None if there is nothing to write."""
         commit = Commit()
         timers: dict[int, dict[StepKey, int | None]] = {}
         for actor, _, decision in self.decided:
@@ -79,4 +80,7 @@ class Turn:
             elif row != actor.stored_row and actor.number not in commit.deleted:
                 commit.updated[actor.number] = row
             actor.stored_row = row
-        return commit
+        return commit if commit != _NOTHING else None
+
+
+_NOTHING = Commit()

@@ -257,7 +257,7 @@ class _Performance:
             return self._outcome(node, context)
 
         loop = asyncio.get_running_loop()
-        return StepCode(call_in_thread if node.in_thread else call)
+        return StepCode(call_in_thread, in_thread=True) if node.in_thread else StepCode(call)
 
     def _invoked(self, context: AttemptContext) -> Invoked:
         key = InstanceKey(self.event.workflow_name, self.event.instance_id)
@@ -284,7 +284,9 @@ class _Performance:
             if fails:
                 raise RuntimeError("on purpose")
 
-        return RollbackCode(compensate, StepConfig(RetryConfig(handler.limit, 900), "10 minutes"))
+        return RollbackCode(
+            StepCode(compensate), StepConfig(RetryConfig(handler.limit, 900), "10 minutes")
+        )
 
 
 def winner_step(race: str, this_round: int, winner: int) -> str:

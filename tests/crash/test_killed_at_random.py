@@ -1,8 +1,13 @@
-"""Two hundred instances in every state, killed at thirty random moments; and in the end as if nothing had happened."""
+"""Two hundred instances in every state, killed at thirty random moments; and in the end as if nothing had happened.
+
+The moments come from a seed, which is printed; `CRASH_SEED=4711` draws the same ones again. What a kill meets at its
+moment is up to the machine.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import secrets
 from collections import Counter
@@ -84,7 +89,7 @@ class Killings:
                 url = await process.url()
                 self._start_s = asyncio.get_running_loop().time() - began_s
                 await self._be_asked(process, url, life)
-        assert not process.complaints()
+        assert process.complaints() == []
         if self.site.journal.exists():
             self._examine()
 
@@ -138,11 +143,11 @@ class Killings:
                         await asyncio.sleep(0.1)
             process.interrupt()
             assert await process.ended() == 0
-        assert not process.complaints()
+        assert process.complaints() == []
 
 
 async def test_thirty_kills_leave_no_trace(tmp_path: Path) -> None:
-    seed = secrets.randbelow(1_000_000)
+    seed = int(os.environ.get("CRASH_SEED") or secrets.randbelow(1_000_000))
     print(f"seed {seed}")
     site = Site(tmp_path)
     killings = Killings(site, tmp_path / "scratch", seed)

@@ -23,6 +23,16 @@ AS_OTHERS_DO = (
 )
 
 
+def on_a_disk_of(size_bytes: int) -> tuple[str, ...]:
+    """What starts a program whose files do not grow beyond this."""
+    limit = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size_bytes}, {size_bytes}))"
+    return (
+        sys.executable,
+        "-c",
+        f"import os, resource, sys; {limit}; os.execv(sys.argv[1], sys.argv[1:])",
+    )
+
+
 async def create(url: str, workflow: str, instance: str) -> bool:
     """Create an instance; whether that was acknowledged."""
     async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as http:
@@ -76,7 +86,9 @@ async def test_ctrl_c_ends_it_at_once_and_the_next_start_goes_on(tmp_path: Path)
         url = await process.url()
         assert await create(url, "stubborn", "mule")
         async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as http:
-            while (await http.get("/")).text != "True":
+            while True:
+                if (await http.get("/")).text == "True":
+                    break
                 await asyncio.sleep(0.02)
             _, idle = await asyncio.open_connection("127.0.0.1", await process.port())
             _, asking = await asyncio.open_connection("127.0.0.1", await process.port())
@@ -130,6 +142,12 @@ async def test_a_full_disk_stops_it_and_nothing_acknowledged_is_lost(tmp_path: P
         assert "CRITICAL: The engine has stopped: The journal" in process.said
         assert "Traceback" not in process.said
     assert len(acknowledged) >= 20
+    for size_bytes, part in (
+        (0, "journal.sqlite.lock cannot be written"),
+        (40_000, "the disk fails"),
+    ):
+        async with victim(site, through=on_a_disk_of(size_bytes)) as process:
+            assert part in await says_why_it_cannot_start(process)
     async with victim(site) as process:
         url = await process.url()
         for instance in acknowledged:

@@ -148,9 +148,7 @@ def _marked(mark: str, text: str) -> Text:
 
 
 def _labelled(label: str, value: str | Text) -> Text:
-    return Text(f"  {label:<{_LABEL_COLUMNS}}", "dim").append_text(
-        value if isinstance(value, Text) else Text(value)
-    )
+    return Text.assemble((f"  {label:<{_LABEL_COLUMNS}}", "dim"), value)
 
 
 def _print(*parts: Table | Tree | Text) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from io import TextIOWrapper
 from typing import Final
 
 import click
@@ -34,6 +36,10 @@ class _LazyGroup(click.Group):
 @click.version_option(package_name="workflow-emulator")
 def main() -> None:
     """Run Cloudflare-style Workflows in plain Python: durable, offline."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # What the terminal's encoding does not have is shown by its number.
+            stream.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

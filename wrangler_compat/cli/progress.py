@@ -7,6 +7,7 @@ a newer detail tells the moments that were not there before. An instance that is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from wrangler_compat.cli.wording import (
@@ -78,10 +79,9 @@ def moments(detail: Json) -> list[Moment]:
     if detail["start"] is not None:
         found.append(Moment(detail["start"], "running"))
     for step in detail["steps"]:
-        found += _KINDS.get(step["type"], _nothing)(step)
-    found.sort(
-        key=lambda moment: moment.at
-    )  # stable: what came first of one millisecond stays first
+        if step["type"] in _KINDS:
+            found += _KINDS[step["type"]](step)
+    found.sort(key=attrgetter("at"))  # stable: a step's own moments stay in their order
     if detail["end"] is not None:
         found.append(Moment(detail["end"], _end(detail)))
     return found
@@ -91,10 +91,6 @@ def _end(detail: Json) -> str:
     status, error = detail["status"], detail["error"]
     why = "" if error is None else f": {error_text(error)}"
     return f"{mark_of(status)} {status}{why}"
-
-
-def _nothing(_: Json) -> Iterator[Moment]:
-    yield from ()
 
 
 def _do(step: Json) -> Iterator[Moment]:

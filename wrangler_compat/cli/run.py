@@ -7,7 +7,6 @@ not committed has not happened.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
@@ -71,6 +70,8 @@ def run(
     PARAMS is JSON, @FILE, or - for the standard input. Exits with 0 when the instance has completed, 1 when it has errored
     or could not run, 2 when it was terminated.
     """
+    import asyncio  # here, as the engine below: `--help` needs neither
+
     signal.signal(signal.SIGINT, _interrupted)
     asked = _Asked(
         directory, workflow, params, instance_id, environment, persist_to, fast_retries, as_json
@@ -87,7 +88,6 @@ def run(
 
 
 async def _run(asked: _Asked, output: TextIO) -> NoReturn:
-    # Imported here: `--help` needs neither the engine nor the server.
     from emulator.domain.instance import InstanceKey
     from wrangler_compat.config import load_config
     from wrangler_compat.project import journal_of, open_project

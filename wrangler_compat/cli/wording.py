@@ -55,9 +55,7 @@ def compact(value: object) -> str:
 
 def pretty(value: object) -> str:
     """A value as JSON on several lines, for programs and people."""
-    text = json.dumps(value, ensure_ascii=False, indent=2)
-    # Half a surrogate pair cannot be written as it is; escaped, it is still JSON.
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def error_text(error: Json) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
@@ -85,14 +86,16 @@ def trigger(
     has errored, 2 when it was terminated.
     """
     # The API takes a text as JSON, for the sake of the SDK; so a text is sent as JSON.
-    body = {"params": pretty(params) if isinstance(params, str) else params}
+    body = {"params": json.dumps(params) if isinstance(params, str) else params}
     if instance_id is not None:
         body["instance_id"] = instance_id
     with Emulator(url, token).connect() as client:
         made = client.ask("POST", workflow, "instances", body=body)
+        created = f'Created instance "{made["id"]}" of "{workflow}".'
         if follows:
+            click.echo(created, err=as_json)
             follow(client, workflow, made["id"], as_json=as_json)
-    click.echo(pretty(made) if as_json else f'Created instance "{made["id"]}" of "{workflow}".')
+    click.echo(pretty(made) if as_json else created)
 
 
 @workflows.command()

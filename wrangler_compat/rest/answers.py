@@ -19,6 +19,7 @@ from emulator.errors import (
     CannotTerminate,
     Conflict,
     EmulatorError,
+    EngineStopped,
     InstanceAlreadyExists,
     InstanceNotFound,
     InvalidInput,
@@ -155,7 +156,7 @@ async def crashed(_: Request, error: Exception) -> Response:
 
 
 def _note(status: int, error: EmulatorError) -> None:
-    if status >= 500:
+    if status >= 500 and not isinstance(error, EngineStopped):  # which the engine has told already
         log.error("%s", error, exc_info=error)
 
 

@@ -27,6 +27,7 @@ from emulator.domain.names import check_event_type, check_instance_id, check_new
 from emulator.errors import (
     Conflict,
     EmulatorError,
+    EngineStopped,
     InstanceNotFound,
     InvalidInput,
     InvalidSignature,
@@ -145,6 +146,6 @@ def _filled(template: Template, data: object, check: Callable[[Any], str]) -> st
 
 def _refusal(error: EmulatorError) -> Response:
     status, code = next(ANSWERS[kind] for kind in type(error).__mro__ if kind in ANSWERS)
-    if status >= 500:
+    if status >= 500 and not isinstance(error, EngineStopped):  # which the engine has told already
         log.error("%s", error, exc_info=error)
     return failure(status, code, error.message)

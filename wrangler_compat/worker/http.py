@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from email.message import Message
 from functools import cache
 from http import HTTPMethod
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, cast, overload
 
 from wrangler_compat.worker.form import FormData, parse_form
 
@@ -77,6 +77,11 @@ class HttpMessage:
         self.body_used = False
         if isinstance(body, str) and not self.headers.has("content-type"):
             self.headers.set("content-type", "text/plain;charset=UTF-8")
+
+    @property
+    def js_object(self) -> Self:
+        """The message itself: what code hands over where on Cloudflare the JavaScript object is wanted."""
+        return self
 
     async def bytes(self) -> _Bytes:
         """Read the body.

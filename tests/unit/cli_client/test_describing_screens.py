@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 from emulator.domain.status import InstanceStatus
-from tests.unit.cli_client.served import Served
+from tests.unit.cli_client.served import PATIENCE_S, Served
 
 FINISHED = """\
 orders / one
@@ -146,3 +150,18 @@ def test_markup_and_control_characters_are_shown_and_not_obeyed(emulator: Served
     emulator.says("trigger", "echo", '{"text": "[red]\\u001b[31m\\u009bü"}', "--id", "one")
     emulator.becomes("echo", "one", InstanceStatus.COMPLETE)
     assert emulator.says("instances", "describe", "echo", "one") == ECHO
+
+
+def test_an_encoding_without_the_signs_is_no_error(emulator: Served) -> None:
+    emulator.says("trigger", "echo", "--id", "one")
+    emulator.becomes("echo", "one", InstanceStatus.COMPLETE)
+    command = [sys.executable, "-P", "-m", "wrangler_compat.cli.main", "workflows"]
+    done = subprocess.run(
+        [*command, "instances", "describe", "echo", "--url", emulator.url],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    assert r"\u2713 complete" in done.stdout

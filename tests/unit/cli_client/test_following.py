@@ -10,8 +10,14 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from tests.unit.cli_client.served import PATIENCE_S, Served
+import pytest
 
+from tests.unit.cli_client.served import PATIENCE_S, Served
+from wrangler_compat.cli import following
+from wrangler_compat.cli.client import Client, NotReached
+from wrangler_compat.cli.wording import Json
+
+MIDNIGHT = "2026-01-01T00:00:00.000Z"
 FOLLOW_ONE = ("instances", "describe", "waits", "one", "--follow")
 
 
@@ -117,3 +123,34 @@ def await_line(process: subprocess.Popen[str], part: str) -> str:
         if part in line:
             return told
     raise AssertionError(f"it ended without saying {part!r}: {told}")
+
+
+class Away(Client):
+    """An emulator that is away for some looks; then the instance has completed."""
+
+    def __init__(self, looks_in_vain: int) -> None:
+        super().__init__("http://localhost")
+        self.looks_in_vain = looks_in_vain
+        self.status = "running"
+
+    def detail(self, workflow: str, instance_id: str) -> Json:
+        """Answer one look."""
+        status, self.status = self.status, "complete"
+        if status == "complete" and self.looks_in_vain:
+            self.looks_in_vain -= 1
+            raise NotReached("away")
+        times = {"queued": MIDNIGHT, "start": MIDNIGHT, "end": None}
+        return {"status": status, **times, "error": None, "output": 1, "steps": []}
+
+
+def test_an_emulator_that_starts_anew_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "LOOK_EVERY_S", 0)
+    with pytest.raises(SystemExit) as ended, Away(following.LOOKS_IN_VAIN) as client:
+        following.follow(client, "waits", "one", as_json=False)
+    assert ended.value.code == 0
+
+
+def test_an_emulator_that_stays_away_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "LOOK_EVERY_S", 0)
+    with pytest.raises(NotReached), Away(following.LOOKS_IN_VAIN + 1) as client:
+        following.follow(client, "waits", "one", as_json=False)

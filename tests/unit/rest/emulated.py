@@ -92,7 +92,7 @@ async def saga(event: RunEvent, step: StepContext) -> object:
     async def release(_: Compensation) -> None:
         return None
 
-    await step.do("reserve", gives("r"), CONFIG, RollbackCode(release, CONFIG))
+    await step.do("reserve", gives("r"), CONFIG, RollbackCode(StepCode(release), CONFIG))
     return (await step.wait_for_event("hold", "hold", 60_000)).payload
 
 

@@ -22,7 +22,7 @@ from emulator.engine.engine import Engine
 from emulator.engine.programs import RunEvent
 from emulator.engine.steps import StepContext
 from emulator.journal.memory import MemoryJournal
-from emulator.journal.port import Journal
+from emulator.journal.port import Commit, Journal
 from emulator.journal.sqlite import SqliteJournal
 from emulator.testing.clock import VirtualClock
 from tests.unit.rest.emulated import workflow
@@ -314,6 +314,26 @@ async def test_a_missing_instance_is_created_with_the_payload_and_sent_the_event
         await it.becomes_asked_for("second")
         assert (await it.deliver(GITHUB, delivery="e-2")).status_code == 202
         assert await it.output() == [EVENT["data"], EVENT["data"]]
+
+
+class Recording(MemoryJournal):
+    """A journal that remembers its commits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commits: list[Commit] = []
+
+    async def commit(self, commit: Commit) -> None:
+        self.commits.append(commit)
+        await super().commit(commit)
+
+
+async def test_an_instance_and_its_first_event_are_one_commit() -> None:
+    journal = Recording()
+    async with site(replace(webhook_of(GITHUB), create=True), journal=journal) as it:
+        await it.deliver(GITHUB)
+    [creating] = [commit for commit in journal.commits if commit.created]
+    assert [row for row in creating.entries if isinstance(row.entry.fact, EventReceived)]
 
 
 async def test_the_delivery_that_created_an_instance_is_known_after_its_end() -> None:
