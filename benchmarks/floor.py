@@ -29,7 +29,9 @@ class Floor:
         self._db = await aiosqlite.connect(self._path, isolation_level=None)
         await self._db.execute("PRAGMA journal_mode = WAL")
         await self._db.execute("PRAGMA synchronous = NORMAL")
-        await self._db.execute("CREATE TABLE log (seq INTEGER PRIMARY KEY, instance INTEGER, step TEXT, body TEXT)")
+        await self._db.execute(
+            "CREATE TABLE log (seq INTEGER PRIMARY KEY, instance INTEGER, step TEXT, body TEXT)"
+        )
         self._writer = asyncio.create_task(self._write())
         return self
 
@@ -47,7 +49,9 @@ class Floor:
             self._signal.set_result(None)
         await future
 
-    async def run(self, instance: int, steps: int, callback: Callable[[], Awaitable[object]]) -> None:
+    async def run(
+        self, instance: int, steps: int, callback: Callable[[], Awaitable[object]]
+    ) -> None:
         """One instance: created, its steps one after the other, ended."""
         await self.append(instance, "created", None)
         for number in range(steps):

@@ -129,6 +129,7 @@ _RULES: dict[type[Input], Callable[[Decision, Any], None]] = {
     inputs.SlotGranted: _slot_granted,
     inputs.SlotRefused: lambda decision, _: lifecycle.slot_refused(decision),
     inputs.Recovered: lambda decision, _: lifecycle.recover(decision),
+    inputs.ShutdownRequested: lambda decision, _: lifecycle.shut_down(decision),
     inputs.CreateRequested: lambda decision, _: lifecycle.create(decision),
     inputs.EventSent: waits.event_sent,
     inputs.PauseRequested: _operation,

@@ -152,6 +152,13 @@ def _attempt_failed(state: InstanceState, seq: int, entry: Entry) -> None:
         step.due_ms = entry.at_ms + fact.retry_delay_ms
 
 
+def _attempt_interrupted(state: InstanceState, seq: int, entry: Entry) -> None:
+    assert entry.step is not None
+    step = state.open[entry.step]
+    step.in_flight = False
+    step.attempt -= 1
+
+
 def _step_succeeded(state: InstanceState, seq: int, entry: Entry) -> None:
     fact, key = entry.fact, entry.step
     assert isinstance(fact, facts.StepSucceeded)
@@ -267,6 +274,12 @@ def _rollback_attempt_failed(state: InstanceState, seq: int, entry: Entry) -> No
         rollback.due_ms = entry.at_ms + fact.retry_delay_ms
 
 
+def _rollback_attempt_interrupted(state: InstanceState, seq: int, entry: Entry) -> None:
+    rollback = _rollback_of(state)
+    rollback.in_flight = False
+    rollback.attempt -= 1
+
+
 def _rollback_step_succeeded(state: InstanceState, seq: int, entry: Entry) -> None:
     assert entry.step is not None
     rollback = _rollback_of(state)
@@ -297,6 +310,7 @@ _RULES: dict[type[facts.Fact], Callable[[InstanceState, int, Entry], None]] = {
     facts.WorkflowFailed: _failed,
     facts.WorkflowTerminated: _terminated,
     facts.StepStarted: _step_started,
+    facts.AttemptInterrupted: _attempt_interrupted,
     facts.StepSucceeded: _step_succeeded,
     facts.StepFailed: _step_failed,
     facts.SleepStarted: _sleep_started,
@@ -314,6 +328,7 @@ _RULES: dict[type[facts.Fact], Callable[[InstanceState, int, Entry], None]] = {
     facts.RollbackAttemptStarted: _rollback_attempt_started,
     facts.RollbackAttemptSucceeded: _rollback_attempt_succeeded,
     facts.RollbackAttemptFailed: _rollback_attempt_failed,
+    facts.RollbackAttemptInterrupted: _rollback_attempt_interrupted,
     facts.RollbackStepSucceeded: _rollback_step_succeeded,
     facts.RollbackStepFailed: _rollback_step_failed,
     facts.RollbackCompleted: _rollback_completed,

@@ -146,6 +146,10 @@ class Recovered(Input, frozen=True):
     """The process has started and found the instance in its journal."""
 
 
+class ShutdownRequested(Input, frozen=True):
+    """The emulator is stopped in good order. What it interrupts is no failure of anybody's."""
+
+
 class CreateRequested(Input, frozen=True):
     """Somebody creates the instance."""
 

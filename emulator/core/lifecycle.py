@@ -31,6 +31,8 @@ from emulator.core.inputs import (
     UnloadRequested,
 )
 from emulator.domain.entries import (
+    AttemptInterrupted,
+    RollbackAttemptInterrupted,
     WorkflowFailed,
     WorkflowPaused,
     WorkflowQueued,
@@ -97,6 +99,17 @@ def recover(decision: Decision) -> None:
             rollbacks.recover(decision)
         case _:
             pass
+
+
+def shut_down(decision: Decision) -> None:
+    """The emulator stops: attempts under way are taken back, and the code is unwound. The next start recovers it."""
+    for step in decision.state.open.values():
+        if step.in_flight:
+            decision.record(step.key, AttemptInterrupted())
+    rollback = decision.state.rollback
+    if rollback is not None and rollback.in_flight:
+        decision.record(rollback.current, RollbackAttemptInterrupted())
+    decision.stop_run()
 
 
 def run_returned(decision: Decision, result: RunReturned) -> None:

@@ -263,17 +263,29 @@ class WaitAbandoned(Fact, frozen=True):
     event = 101
 
 
+class AttemptInterrupted(Fact, frozen=True):
+    """The emulator was stopped in good order while the callback ran: the attempt does not count."""
+
+    event = 102
+
+
+class RollbackAttemptInterrupted(Fact, frozen=True):
+    """The emulator was stopped in good order while the handler ran: the attempt does not count."""
+
+    event = 103
+
+
 FACTS: dict[int, type[Fact]] = {fact.event: fact for fact in Fact.__subclasses__()}
 """Every fact by its number."""
 
 STEP_KINDS: dict[int, StepKind] = {
-    **dict.fromkeys((5, 6, 7, 10, 11, 12, 18, 19, 20, 21, 22, 23), StepKind.DO),
+    **dict.fromkeys((5, 6, 7, 10, 11, 12, 18, 19, 20, 21, 22, 23, 102, 103), StepKind.DO),
     **dict.fromkeys((8, 9), StepKind.SLEEP),
     **dict.fromkeys((14, 15, 16, 101), StepKind.WAIT),
 }
 """Of the facts that are about a step, the kind of that step."""
 
-ROLLBACK_EVENTS = range(17, 26)
+ROLLBACK_EVENTS = frozenset((*range(17, 26), 103))
 """The numbers of the facts of a rollback."""
 
 

@@ -29,6 +29,7 @@ from emulator.core.inputs import (
     Input,
     RunInput,
     RunParked,
+    ShutdownRequested,
     SlotGranted,
     SlotRefused,
     UnloadRequested,
@@ -128,9 +129,15 @@ class Engine:
         self._turns = asyncio.create_task(self._run(), name="workflow-engine")
 
     async def close(self) -> None:
-        """Stop: user code is interrupted, what is decided is committed, the journal is closed. Idempotent."""
+        """Stop in good order: user code is interrupted, which counts as no failure, and the journal is closed.
+
+        Idempotent. What is in the inbox is still decided and committed.
+        """
         if self._is_closing:
             return
+        for actor in self._actors.values():
+            if actor.is_live:
+                self.post(actor.key, ShutdownRequested())
         self._is_closing = True
         self._wake()
         if self._turns is not None:
@@ -243,7 +250,7 @@ class Engine:
         return await asyncio.shield(posted.reply)
 
     def _put(self, posted: Posted) -> None:
-        if self._failure is None:
+        if self._failure is None and not self._is_closing:
             self._inbox.append(posted)
             self._wake()
 
@@ -262,7 +269,7 @@ class Engine:
 
     async def _run(self) -> None:
         try:
-            while not self._is_closing:
+            while not self._is_closing or self._inbox:
                 self._recovery.take_up_some()
                 if not self._inbox and not self._must_look_ahead:
                     self._signal = asyncio.get_running_loop().create_future()

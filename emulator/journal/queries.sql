@@ -30,12 +30,12 @@ BEGIN
     DELETE FROM entry
     WHERE number IN (SELECT value ->> 0 FROM json_each(NEW.cuts) WHERE value ->> 1 IS NULL);
 
-    -- Beside the steps: the instance's own entries, but for queued and started, and the rollback (17 to 25).
+    -- Beside the steps: the instance's own entries, but for queued and started, and the rollback (17 to 25, 103).
     DELETE FROM entry
     WHERE number IN (SELECT value ->> 0 FROM json_each(NEW.cuts) WHERE value ->> 1 IS NOT NULL)
         AND (
             (step IS NULL AND event NOT IN (0, 1))
-            OR event BETWEEN 17 AND 25
+            OR event BETWEEN 17 AND 25 OR event = 103
             OR (number, (SELECT step_kind FROM fact WHERE fact.event = entry.event), step) IN (
                 SELECT cut.value ->> 0, step.value ->> 0, step.value ->> 1
                 FROM json_each(NEW.cuts) AS cut, json_each(cut.value, '$[1]') AS step

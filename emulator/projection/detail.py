@@ -238,6 +238,8 @@ def _tried(step: DoDetail, at_ms: int, fact: facts.Fact) -> DoDetail:
             attempts = (*attempts, Attempt(at_ms))
         case facts.AttemptSucceeded() | facts.RollbackAttemptSucceeded():
             attempts = (*attempts[:-1], Attempt(attempts[-1].start_ms, at_ms, success=True))
+        case facts.AttemptInterrupted() | facts.RollbackAttemptInterrupted():
+            attempts = attempts[:-1]
         case facts.AttemptFailed(_, error) | facts.RollbackAttemptFailed(_, error):
             attempts = (*attempts[:-1], Attempt(attempts[-1].start_ms, at_ms, False, error))
         case _:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.crash.clients import API, TERMINAL
+from tests.crash.asking import create, output_of
 from tests.crash.evidence import judge_by_the_laws, judge_the_effects, read_all, read_effects
 from tests.crash.victim import PATIENCE_S, Site, Victim, victim
 
@@ -31,29 +31,6 @@ def on_a_disk_of(size_bytes: int) -> tuple[str, ...]:
         "-c",
         f"import os, resource, sys; {limit}; os.execv(sys.argv[1], sys.argv[1:])",
     )
-
-
-async def create(url: str, workflow: str, instance: str) -> bool:
-    """Create an instance; whether that was acknowledged."""
-    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as http:
-        try:
-            answer = await http.post(f"{API}/{workflow}/instances", json={"id": instance})
-        except httpx.TransportError:
-            return False
-        return answer.status_code == 200
-
-
-async def output_of(url: str, workflow: str, instance: str) -> object:
-    """Wait until an instance is complete; its output."""
-    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as http, asyncio.timeout(60):
-        while True:
-            answer = await http.get(f"{API}/{workflow}/instances/{instance}")
-            assert answer.status_code == 200, answer.text
-            told = answer.json()["result"]
-            if told["status"] in TERMINAL:
-                assert told["status"] == "complete", told
-                return told["output"]
-            await asyncio.sleep(0.05)
 
 
 async def says_why_it_cannot_start(process: Victim) -> str:

@@ -96,7 +96,9 @@ INSERT INTO fact (event, name, step_kind) VALUES
 (28, 'WorkflowWaitingForPause', NULL),
 (29, 'WorkflowWaiting', NULL),
 (100, 'EventReceived', NULL),
-(101, 'WaitAbandoned', 'waitForEvent');
+(101, 'WaitAbandoned', 'waitForEvent'),
+(102, 'AttemptInterrupted', 'do'),
+(103, 'RollbackAttemptInterrupted', 'do');
 
 -- An event that was taken shows with the wait that took it.
 CREATE VIEW log AS

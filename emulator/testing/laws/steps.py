@@ -37,7 +37,10 @@ def once(trace: Trace) -> None:
 
 
 def attempt(trace: Trace) -> None:
-    """Attempts count 1, 2, 3 … to at most limit + 1; each is invoked at most once, and after its start is committed."""
+    """Attempts count 1, 2, 3 … to at most limit + 1; each is invoked at most once, and after its start is committed.
+
+    One that a stop in good order has taken back starts again.
+    """
     for story in trace.stories():
         for counts in (
             _AttemptCount(story, facts.AttemptStarted),
@@ -56,6 +59,9 @@ class _AttemptCount:
         self._story = story
         self._start = start
         self._is_rollback = start is facts.RollbackAttemptStarted
+        self._taken_back = (
+            facts.RollbackAttemptInterrupted if self._is_rollback else facts.AttemptInterrupted
+        )
         self._limits: dict[StepKey, float] = {}
         self._attempts: dict[StepKey, int] = {}
         self._uncalled: dict[StepKey, int] = {}
@@ -82,6 +88,12 @@ class _AttemptCount:
                 )
             ) if isinstance(fact, self._start):
                 self._start_attempt(step, fact.attempt)
+            case EntryRow(entry=Entry(step=StepKey() as step, fact=fact)) if isinstance(
+                fact, self._taken_back
+            ):
+                self._attempts[step] -= 1
+                if step in self._uncalled:
+                    self._cut[step] = self._uncalled.pop(step)
             case Invoked(rollback=rollback) if rollback == self._is_rollback:
                 self._invoke(happening)
             case _:

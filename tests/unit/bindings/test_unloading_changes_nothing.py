@@ -141,3 +141,25 @@ async def test_the_outcome_is_the_same_however_often_the_code_is_replayed(progra
     assert await play(program, 0, restart=False) == kept
     assert await play(program, 1_000, restart=True) == kept
     assert await play(program, 0, restart=True) == kept
+
+
+@in_virtual_time
+async def test_stopping_in_good_order_uses_up_no_attempt() -> None:
+    attempts: list[int] = []
+
+    async def run(event: Any, step: WorkflowStep) -> Any:
+        @step.do("slow", config={"retries": {"limit": 0, "delay": 1}})
+        async def slow(ctx: Any) -> str:
+            attempts.append(ctx.attempt)
+            await pause_for(3 if len(attempts) == 1 else 0)
+            return "done"
+
+        return await slow()
+
+    async with Project(run) as project:
+        instance = await project.workflow.create()
+        await project.becomes(instance, "running")
+        await pause_for(1)
+        await project.restart()
+        assert (await project.ended(project.handle(instance)))["output"] == "done"
+        assert attempts == [1, 1]

@@ -21,6 +21,7 @@ from emulator.core.inputs import (
     RunParked,
     RunRaised,
     RunReturned,
+    ShutdownRequested,
     SlotGranted,
     SlotRefused,
     TerminateRequested,
@@ -29,7 +30,9 @@ from emulator.core.inputs import (
 )
 from emulator.domain.entries import (
     AttemptFailed,
+    AttemptInterrupted,
     AttemptStarted,
+    RollbackAttemptInterrupted,
     SleepCompleted,
     StepFailed,
     StepStarted,
@@ -287,3 +290,32 @@ def test_a_deadline_that_passed_while_nothing_ran_is_met_at_once() -> None:
     case = asleep().at(5_000).when(TimerFired(S, 100)).and_slot().when(asks_sleep("s", 100))
     assert case.resolved == [S]
     assert not any(isinstance(effect, ArmTimer) for effect in case.last.effects)
+
+
+# stopping in good order
+
+
+def test_a_stop_in_good_order_takes_an_attempt_back() -> None:
+    case = (
+        running().when(asks_do("a"), ShutdownRequested()).then(A, AttemptInterrupted(), Interrupt())
+    )
+    case = case.crash().when(Recovered()).and_slot().when(asks_do("a"))
+    assert case.invoked == [(A, 1)]
+
+
+def test_a_stop_in_good_order_changes_no_status() -> None:
+    running().when(asks_sleep("s"), PARKED, ShutdownRequested()).then_status(STATUS.WAITING)
+    running().when(asks_do("a"), PauseRequested(), ShutdownRequested()).then_status(
+        STATUS.WAITING_FOR_PAUSE
+    )
+
+
+def test_a_stop_in_good_order_takes_a_handler_s_attempt_back() -> None:
+    undone = asks_do("a", rollback=CONFIG)
+    case = running().when(undone, returns("a"), RunRaised(LIVE, BOOM), ShutdownRequested())
+    case.then(A, RollbackAttemptInterrupted(), Interrupt())
+    case = case.crash().when(Recovered()).then(StartRun(1, registering=True))
+    case.when(asks_do("a", rollback=CONFIG)).then_status(STATUS.ROLLING_BACK)
+    rollback = case.state.rollback
+    assert rollback is not None
+    assert (rollback.attempt, rollback.in_flight) == (1, True)

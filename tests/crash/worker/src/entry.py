@@ -183,6 +183,14 @@ class Steady(WorkflowEntrypoint):
         return [await calls.on_the_loop(f"steady {number}", 0.2) for number in range(5)]
 
 
+class Sleeper(WorkflowEntrypoint):
+    async def run(self, event: Any, step: Any) -> Any:
+        calls = Calls(EffectLog(self.env.EFFECTS, event["instanceId"]), step)
+        before = await calls.on_the_loop("before", 0)
+        await step.sleep("nap", event["payload"]["nap_ms"])
+        return [before, await calls.on_the_loop("after", 0)]
+
+
 class Stubborn(WorkflowEntrypoint):
     """Its first attempt blocks a thread; cancellation it swallows."""
 
