@@ -3,6 +3,7 @@
 from bindings.entrypoint import WorkflowEntrypoint
 from bindings.instance import WorkflowInstance
 from bindings.step import WorkflowStep
+from bindings.subscription import WorkflowSubscription
 from bindings.workflow import Workflow
 from emulator.errors import NonRetryableError
 
@@ -12,4 +13,5 @@ __all__ = [
     "WorkflowEntrypoint",
     "WorkflowInstance",
     "WorkflowStep",
+    "WorkflowSubscription",
 ]

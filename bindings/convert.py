@@ -57,6 +57,16 @@ def local_datetime(at_ms: int) -> datetime:
     return datetime.fromtimestamp(at_ms / 1000)  # noqa: DTZ006 - naive, as there
 
 
+def with_attributes(value: object) -> Any:
+    """Give the dictionaries in a JSON value attributes."""
+    if isinstance(value, dict):
+        items = cast("dict[str, object]", value).items()
+        return JsDict({key: with_attributes(item) for key, item in items})
+    if isinstance(value, list):
+        return [with_attributes(item) for item in cast("list[object]", value)]
+    return value
+
+
 def js_dict(**items: Any) -> JsDict:
     """A dictionary whose keys answer as attributes."""
     return JsDict(items)

@@ -41,10 +41,12 @@ class _Program:
         self._said = said
 
     async def run(self, event: RunEvent, step: StepContext) -> object:
-        result: Any = self._workflow.run(
-            run_event(event), WorkflowStep(step, self._defaults, self._said)
-        )
-        return await result if inspect.isawaitable(result) else result
+        steps = WorkflowStep(step, self._defaults, self._said)
+        try:
+            result: Any = self._workflow.run(run_event(event), steps)
+            return await result if inspect.isawaitable(result) else result
+        finally:
+            steps._forget()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - no business of users
 
 
 def program_of(

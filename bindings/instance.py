@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from bindings.convert import js_dict, options
+from bindings.convert import options
+from bindings.host import Host
+from bindings.subscription import WorkflowSubscription
 from emulator.core.inputs import (
     DeleteRequested,
     EventSent,
@@ -14,28 +16,26 @@ from emulator.core.inputs import (
     ResumeRequested,
     TerminateRequested,
 )
-from emulator.core.state import InstanceState
 from emulator.domain import values
-from emulator.domain.failure import Failure
 from emulator.domain.instance import InstanceKey
 from emulator.domain.names import check_event_type
-from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 from emulator.domain.values import JsDict
-from emulator.engine.engine import Engine
-from emulator.errors import InvalidInput
+from emulator.errors import InvalidInput, InvalidSubscription
+from emulator.projection.events import event_filter
 
 _NO_PAYLOAD = object()
+_SUBSCRIBE = {"cursor": "cursor", "filter": "filter"}
 
 
 class WorkflowInstance:
-    """A handle. Every method but `status` is committed before it returns (Cloudflare: Workers API, WorkflowInstance).
+    """A handle. What every method but `status` and `subscribe` does is committed before it returns (Cloudflare: Workers API, WorkflowInstance).
 
     All raise `InstanceNotFound` once the instance is gone.
     """
 
-    def __init__(self, engine: Engine, key: InstanceKey) -> None:
-        self._engine = engine
+    def __init__(self, host: Host, key: InstanceKey) -> None:
+        self._host = host
         self._key = key
 
     @property
@@ -52,15 +52,15 @@ class WorkflowInstance:
         `error` is `{"message", "name"}` or None, `output` what `run()` returned or None, `rollback` None or
         `{"outcome": "complete" | "failed", "error"}`. A rollback under way shows as `running` (Cloudflare's binding).
         """
-        return await self._engine.read(self._key, status_of)
+        return (await self._host.status(self._key)).shown()
 
     async def pause(self) -> None:
         """Stop after the attempts under way; nothing happens to an instance that does not run."""
-        await self._engine.ask(self._key, PauseRequested())
+        await self._host.ask(self._key, PauseRequested())
 
     async def resume(self) -> None:
         """Go on after a pause; nothing happens to an instance that is not paused."""
-        await self._engine.ask(self._key, ResumeRequested())
+        await self._host.ask(self._key, ResumeRequested())
 
     async def terminate(
         self, options_: Mapping[str, Any] | None = None, /, **keywords: Any
@@ -74,9 +74,9 @@ class WorkflowInstance:
         rollback = given.get("rollback") or False
         if not isinstance(rollback, bool):
             raise InvalidInput(f"(body) rollback must be true or false, not {rollback!r}")
-        await self._engine.ask(self._key, TerminateRequested(rollback))
+        await self._host.ask(self._key, TerminateRequested(rollback))
         if rollback:
-            await self._engine.until(self._key, lambda state: state.is_terminal or None)
+            await self._host.ended(self._key)
 
     async def restart(self, options_: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
         """Run it again under the same id and with the same params, whatever its status.
@@ -90,11 +90,11 @@ class WorkflowInstance:
         given = options(options_, keywords, {"from": "from_", "from_": "from_"}, "restart()")
         target = given.get("from_")
         step = None if target is None else _step_key(target)
-        await self._engine.ask(self._key, RestartRequested(step))
+        await self._host.ask(self._key, RestartRequested(step))
 
     async def delete(self) -> None:
         """Remove it, whatever it does; no rollback handler runs, and its id is free again."""
-        await self._engine.ask(self._key, DeleteRequested())
+        await self._host.ask(self._key, DeleteRequested())
 
     async def send_event(self, event: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
         """Send an event: `type`, and a `payload` of at most 1 MiB that need not be given.
@@ -115,23 +115,27 @@ class WorkflowInstance:
             if payload is _NO_PAYLOAD
             else values.encode(payload, f'the payload of event "{event_type}"')
         )
-        await self._engine.ask(self._key, EventSent(event_type, stored))
+        await self._host.ask(self._key, EventSent(event_type, stored))
+
+    def subscribe(
+        self, options_: Mapping[str, Any] | None = None, /, **keywords: Any
+    ) -> WorkflowSubscription:
+        """Follow its events, from the beginning of its log to the terminal one.
+
+        `cursor` is the `eventId` of the last event to leave out; `filter` a list of the types of events that are wanted.
+        After a restart the log is fresh: events up to a cursor from before are not shown.
+
+        Raises:
+            InvalidSubscription: an option is unknown or not valid.
+        """
+        try:
+            given = options(options_, keywords, _SUBSCRIBE, "subscribe()")
+        except TypeError as error:
+            raise InvalidSubscription(detail=str(error)) from None
+        wanted = event_filter(given.get("cursor"), given.get("filter"))
+        return WorkflowSubscription(self._host.events(self._key, wanted))
 
     sendEvent = send_event  # noqa: N815 - Cloudflare's JavaScript spelling
-
-
-def status_of(state: InstanceState) -> JsDict:
-    """The answer of `status()`."""
-    status = InstanceStatus.RUNNING if state.status is InstanceStatus.ROLLING_BACK else state.status
-    rollback = None
-    if state.rollback is not None and state.rollback.outcome is not None:
-        rollback = js_dict(outcome=state.rollback.outcome, error=_error(state.rollback.failure))
-    output = None if state.output is None else values.decode(state.output)
-    return js_dict(status=status.value, error=_error(state.error), output=output, rollback=rollback)
-
-
-def _error(failure: Failure | None) -> JsDict | None:
-    return None if failure is None else js_dict(message=failure.message, name=failure.name)
 
 
 def _step_key(target: Any) -> StepKey:

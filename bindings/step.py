@@ -54,6 +54,11 @@ class WorkflowStep:
         self._declared: dict[StepFunction, Declared] = {}
         self._undoable: list[tuple[Undoable, Any]] = []
 
+    def _forget(self) -> None:
+        """Let go of the steps: they refer to this, and would be garbage of the slow kind once `run()` is over."""
+        self.step_closures.clear()
+        self._declared.clear()
+
     def do(
         self,
         name: str | None = None,

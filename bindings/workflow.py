@@ -7,15 +7,15 @@ from typing import Any, cast
 from uuid import uuid4
 
 from bindings.convert import js_dict, options
+from bindings.host import Host, NewInstance
 from bindings.instance import WorkflowInstance
 from emulator.core.inputs import DeleteRequested
 from emulator.domain import values
 from emulator.domain.duration import retention_ms
-from emulator.domain.instance import Creation, InstanceKey, TriggerSource
+from emulator.domain.instance import InstanceKey
 from emulator.domain.limits import MAX_BATCH_INSTANCES, MAX_VALUE_BYTES
 from emulator.domain.names import check_instance_id, check_new_instance_id, is_reserved_id
 from emulator.domain.values import JsDict
-from emulator.engine.engine import Engine
 from emulator.errors import InstanceNotFound, InvalidBatch, InvalidInstanceId, PayloadTooLarge
 
 _CREATE = {
@@ -45,12 +45,9 @@ _INVALID_ID = "(instance.invalid_id) Instance ID is invalid"
 class Workflow:
     """The binding to one workflow (Cloudflare: Workers API, Workflow)."""
 
-    def __init__(
-        self, engine: Engine, name: str, source: TriggerSource = TriggerSource.BINDING
-    ) -> None:
-        self._engine = engine
+    def __init__(self, host: Host, name: str) -> None:
+        self._host = host
         self._name = name
-        self._source = source
 
     def __repr__(self) -> str:
         return f"<Workflow {self._name}>"
@@ -72,11 +69,11 @@ class Workflow:
             PayloadTooLarge: they are over 1 MiB.
         """
         given = options(options_, keywords, _CREATE, "create()")
-        creation = self._creation(given)
-        [taken] = await self._engine.create([creation], may_be_taken="id" in given)
+        new = _new_instance(given)
+        [taken] = await self._host.create(self._name, [new], may_be_taken="id" in given)
         if taken is not None:
             raise taken
-        return self._instance(creation.id)
+        return self._instance(new.id)
 
     async def create_batch(self, batch: Any = None, /, **keywords: Any) -> Any:
         """Create up to 100 instances in one commit; everything is checked before anything is written.
@@ -107,32 +104,30 @@ class Workflow:
             raise InvalidBatch(
                 f"batchCreate only supports {MAX_BATCH_INSTANCES} instances at a time"
             )
-        creations = self._creations(items)
-        taken = await self._engine.create(creations, may_be_taken=True)
+        batch = _new_instances(items)
+        taken = await self._host.create(self._name, batch, may_be_taken=True)
         return [
-            self._instance(creation.id)
-            for creation, error in zip(creations, taken, strict=True)
-            if error is None
+            self._instance(new.id) for new, error in zip(batch, taken, strict=True) if error is None
         ]
 
     async def _create_detailed(self, given: dict[str, Any]) -> JsDict:
         try:
-            creations = self._creations(_instances(given))
+            batch = _new_instances(_instances(given))
         except InvalidInstanceId:
             raise InvalidInstanceId(_INVALID_ID) from None
-        if any(is_reserved_id(creation.id) for creation in creations):
+        if any(is_reserved_id(new.id) for new in batch):
             raise InvalidInstanceId(_INVALID_ID)
-        taken = await self._engine.create(creations, may_be_taken=True)
+        taken = await self._host.create(self._name, batch, may_be_taken=True)
         created: list[WorkflowInstance] = []
         errors: list[JsDict] = []
         seen: set[str] = set()
-        for index, (creation, error) in enumerate(zip(creations, taken, strict=True)):
+        for index, (new, error) in enumerate(zip(batch, taken, strict=True)):
             if error is None:
-                created.append(self._instance(creation.id))
+                created.append(self._instance(new.id))
             else:
-                code, message = DUPLICATE_IN_BATCH if creation.id in seen else ALREADY_EXISTS
-                errors.append(js_dict(index=index, id=creation.id, code=code, message=message))
-            seen.add(creation.id)
+                code, message = DUPLICATE_IN_BATCH if new.id in seen else ALREADY_EXISTS
+                errors.append(js_dict(index=index, id=new.id, code=code, message=message))
+            seen.add(new.id)
         return js_dict(created=created, errors=errors)
 
     async def get(self, id: str, /) -> WorkflowInstance:  # noqa: A002 - Cloudflare's parameter name
@@ -143,8 +138,8 @@ class Workflow:
             InvalidInstanceId: no instance can have this id.
         """
         key = InstanceKey(self._name, check_instance_id(id))
-        await self._engine.read(key, lambda _: None)
-        return WorkflowInstance(self._engine, key)
+        await self._host.status(key)
+        return WorkflowInstance(self._host, key)
 
     async def delete_batch(self, ids: Sequence[str], /) -> JsDict:
         """Remove up to 100 instances, whatever they do.
@@ -171,7 +166,7 @@ class Workflow:
         missing: set[str] = set()
         for each in dict.fromkeys(ids):
             try:
-                await self._engine.ask(InstanceKey(self._name, each), DeleteRequested())
+                await self._host.ask(InstanceKey(self._name, each), DeleteRequested())
             except InstanceNotFound:
                 missing.add(each)
         code, message = NOT_FOUND
@@ -183,31 +178,30 @@ class Workflow:
         )
 
     def _instance(self, id: str) -> WorkflowInstance:  # noqa: A002
-        return WorkflowInstance(self._engine, InstanceKey(self._name, id))
-
-    def _creations(self, items: list[Any]) -> list[Creation]:
-        creations = [self._creation(options(item, {}, _CREATE, "create_batch()")) for item in items]
-        size_bytes = sum(values.size_bytes(creation.params) for creation in creations)
-        if size_bytes > MAX_VALUE_BYTES:
-            raise PayloadTooLarge(
-                f"The params of the batch are {size_bytes} bytes; together they may be {MAX_VALUE_BYTES} (1 MiB)."
-            )
-        return creations
-
-    def _creation(self, given: dict[str, Any]) -> Creation:
-        retention = options(given.get("retention"), {}, _RETENTION, "retention")
-        return Creation(
-            self._name,
-            check_new_instance_id(given["id"]) if "id" in given else str(uuid4()),
-            values.encode(given.get("params", {}), "params"),
-            self._engine.now_ms(),
-            self._source,
-            success_retention_ms=_optional_retention_ms(retention.get("success_retention")),
-            error_retention_ms=_optional_retention_ms(retention.get("error_retention")),
-        )
+        return WorkflowInstance(self._host, InstanceKey(self._name, id))
 
     createBatch = create_batch  # noqa: N815 - Cloudflare's JavaScript spelling
     deleteBatch = delete_batch  # noqa: N815
+
+
+def _new_instances(items: list[Any]) -> list[NewInstance]:
+    batch = [_new_instance(options(item, {}, _CREATE, "create_batch()")) for item in items]
+    size_bytes = sum(values.size_bytes(new.params) for new in batch)
+    if size_bytes > MAX_VALUE_BYTES:
+        raise PayloadTooLarge(
+            f"The params of the batch are {size_bytes} bytes; together they may be {MAX_VALUE_BYTES} (1 MiB)."
+        )
+    return batch
+
+
+def _new_instance(given: dict[str, Any]) -> NewInstance:
+    retention = options(given.get("retention"), {}, _RETENTION, "retention")
+    return NewInstance(
+        check_new_instance_id(given["id"]) if "id" in given else str(uuid4()),
+        values.encode(given.get("params", {}), "params"),
+        _optional_retention_ms(retention.get("success_retention")),
+        _optional_retention_ms(retention.get("error_retention")),
+    )
 
 
 def _optional_retention_ms(value: object) -> int | None:

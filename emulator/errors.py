@@ -7,7 +7,9 @@
     │   ├── InvalidBatch
     │   ├── InvalidRetention
     │   ├── InvalidEventType
+    │   ├── InvalidSubscription
     │   ├── InvalidDuration
+    │   ├── InvalidCron
     │   ├── PastWakeTime
     │   ├── StepRefused                 a `step` call that breaks a rule of Cloudflare's
     │   │   ├── InvalidStepName
@@ -98,10 +100,32 @@ class InvalidEventType(InvalidInput):
     code = "workflow.invalid_event_type"
 
 
+class InvalidSubscription(InvalidInput):
+    """Invalid Workflow subscription options
+
+    `.detail` says what is wrong, which Cloudflare's message does not.
+    """
+
+    code = "instance.invalid_subscription"
+    name = "Error"
+
+    def __init__(self, message: str | None = None, detail: str = "") -> None:
+        super().__init__("Invalid Workflow subscription options" if message is None else message)
+        self.detail = detail
+        if detail:
+            self.add_note(detail)
+
+
 class InvalidDuration(InvalidInput):
     """A duration is a number of milliseconds, a text such as "10 minutes", or a timedelta."""
 
     code = "step.invalid_duration"
+
+
+class InvalidCron(InvalidInput):
+    """A cron expression has five fields: minute, hour, day of the month, month, day of the week."""
+
+    code = "workflow.invalid_cron"
 
 
 class PastWakeTime(InvalidInput):

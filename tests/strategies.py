@@ -115,4 +115,6 @@ def instance_rows(draw: st.DrawFn, key: InstanceKey, number: int) -> InstanceRow
         draw(near_ms),
         draw(st.none() | near_ms),
         draw(st.none() | near_ms),
+        draw(st.booleans()),
+        draw(st.none() | near_ms),
     )

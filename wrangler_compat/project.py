@@ -9,25 +9,32 @@ instance runs, which is after the module is imported.
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, Literal
 
 from bindings.entrypoint import WorkflowEntrypoint, program_of
+from bindings.host import EngineHost
 from bindings.workflow import Workflow
 from emulator.domain.config import FAST_DEFAULTS, PRODUCTION_DEFAULTS
+from emulator.domain.cron import parse_cron
+from emulator.domain.instance import Schedule
 from emulator.domain.limits import DEFAULT_INSTANCE_STEPS
 from emulator.domain.status import TERMINAL
+from emulator.engine.arrangements import Arrangements
 from emulator.engine.engine import Engine
 from emulator.engine.programs import Program, WorkflowDefinition
+from emulator.engine.schedules import WORKER, Schedules, Trigger
 from emulator.journal.port import Journal
 from emulator.journal.sqlite import SqliteJournal
 from emulator.timing.clock import Clock, SystemClock
 from wrangler_compat.config import WorkerConfig, WorkflowConfig
-from wrangler_compat.rest.operations import Operations
+from wrangler_compat.rest.operations import Operations, WorkerInfo
 from wrangler_compat.server import Access, Server
 from wrangler_compat.webhooks.app import WebhookApp
 from wrangler_compat.webhooks.table import read_webhooks
@@ -36,7 +43,8 @@ from wrangler_compat.worker.asgi import applications
 from wrangler_compat.worker.current import running
 from wrangler_compat.worker.entrypoint import ExecutionContext, Worker
 from wrangler_compat.worker.env import make_env
-from wrangler_compat.worker.loader import load_worker, project_imports
+from wrangler_compat.worker.loader import LoadedWorker, load_worker, project_imports
+from wrangler_compat.worker.scheduled import ScheduledApp, run_scheduled
 
 STATE_FOLDER: Final = ".workflow-emulator"
 JOURNAL_FILE: Final = "journal.sqlite"
@@ -48,6 +56,7 @@ class Project:
 
     config: WorkerConfig
     engine: Engine
+    clock: Clock
     worker: Worker
     classes: dict[str, type[WorkflowEntrypoint]]
 
@@ -58,10 +67,11 @@ class Project:
             ConfigError: the table of webhooks has mistakes, or a secret is not set.
         """
         since_ms = int(self.config.path.stat().st_mtime * 1000)
-        operations = Operations(self.engine, since_ms)
+        operations = Operations(self.engine, since_ms, _worker_info(self.config), clock=self.clock)
         webhooks = read_webhooks(self.config, os.environ)
         worker = WebhookApp(webhooks, self.engine, WorkerApp(self.worker))
-        return Server(worker, operations, access or Access())
+        scheduled = ScheduledApp(self.worker, self.clock)
+        return Server(worker, operations, access or Access(), scheduled)
 
     async def unfinished(self) -> int:
         """How many instances have not ended."""
@@ -96,37 +106,99 @@ async def open_project(
     clock: Clock | None = None,
     *,
     max_live: int = 1_000,
+    keep_all: bool = False,
     fast_retries: bool = False,
+    schedules: Literal["on", "off", "catch up"] = "on",
+    load: Callable[[WorkerConfig], LoadedWorker] = load_worker,
+    stand_ins: Mapping[str, object] | None = None,
+    arrangements: Arrangements | None = None,
 ) -> AsyncGenerator[Project]:
     """Import the user's code and run the engine as long as the context lasts.
 
-    `fast_retries` gives steps without a config the delays of Cloudflare's local engine. What the user's module raises
-    when it is imported is raised as it is.
+    `keep_all` keeps finished instances beyond their time, `fast_retries` gives steps without a config the delays of
+    Cloudflare's local engine; `schedules` to catch up is to fire first the last tick that each has missed. What the user's module raises when it is imported is raised as it is. Tests give `stand_ins` for what `env` has
+    otherwise, their `arrangements`, and another way to `load` the classes.
 
     Raises:
         WorkerLoadError: the module lacks what the configuration names.
         StorageError: the journal cannot be used.
     """
+    _relax_collector()
     defaults = FAST_DEFAULTS if fast_retries else PRODUCTION_DEFAULTS
     own = [each for each in config.workflows if each.script_name is None]
     programs: dict[str, Callable[[], Program]] = {}
     definitions = [_definition(config, workflow, programs) for workflow in own]
-    engine = Engine(journal, clock or SystemClock(), definitions, max_live=max_live)
-    bindings = {each.binding: Workflow(engine, each.name) for each in own if each.binding}
-    context = ExecutionContext({each.class_name: Workflow(engine, each.name) for each in own})
+    clock = clock or SystemClock()
+    engine = Engine(
+        journal,
+        clock,
+        definitions,
+        max_live=max_live,
+        keep_all=keep_all,
+        arrangements=arrangements,
+    )
+    host = EngineHost(engine)
+    bindings = {each.binding: Workflow(host, each.name) for each in own if each.binding}
+    context = ExecutionContext({each.class_name: Workflow(host, each.name) for each in own})
     with project_imports(config):
-        env = await make_env(_with_foreign(config), bindings)
+        env = await make_env(_with_foreign(config), bindings, stand_ins)
         with running(env, context):
-            loaded = load_worker(config)
+            loaded = load(config)
             for name, workflow in loaded.workflows.items():
                 programs[name] = program_of(workflow, context, env, defaults)
             await engine.start()
             try:
-                async with applications():
-                    worker = Worker(loaded.default, env, context)
-                    yield Project(config, engine, worker, loaded.workflows)
+                project = Project(
+                    config, engine, clock, Worker(loaded.default, env, context), loaded.workflows
+                )
+                async with applications(), _firing(project, schedules):
+                    yield project
             finally:
                 await engine.close()
+
+
+def _worker_info(config: WorkerConfig) -> WorkerInfo:
+    bindings = {each.name: each.binding for each in config.workflows if each.binding is not None}
+    scope = sha256(str(config.root).encode()).hexdigest()
+    return WorkerInfo(config.name, bindings, config.crons, scope)
+
+
+@asynccontextmanager
+async def _firing(
+    project: Project, schedules: Literal["on", "off", "catch up"]
+) -> AsyncGenerator[None]:
+    """Fire what is due, by the workflows' schedules and the Worker's cron triggers, as long as the context lasts."""
+    if schedules == "off":
+        yield
+        return
+    engine, worker = project.engine, project.worker
+    triggers = [
+        Trigger(definition.name, cron)
+        for definition in engine.definitions.values()
+        for cron in definition.schedules
+    ]
+    triggers += [Trigger(WORKER, parse_cron(text)) for text in project.config.crons]
+
+    def run_worker(tick: Schedule) -> None:
+        worker.ctx.wait_until(run_scheduled(worker, tick.cron, tick.scheduled_ms))
+
+    firing = Schedules(
+        engine, project.clock, triggers, run_worker, catch_up=schedules == "catch up"
+    )
+    await firing.start()
+    try:
+        yield
+    finally:
+        await firing.close()
+
+
+def _relax_collector() -> None:
+    """Let the garbage collector look less often.
+
+    Thousands of instances in flight are live objects by the hundred thousand, and Python's thresholds make it look
+    through all of them again and again: that took half the time of a busy engine.
+    """
+    gc.set_threshold(20_000, 20, 50)
 
 
 def _definition(
@@ -139,6 +211,9 @@ def _definition(
         script_name=config.name,
         step_limit=workflow.step_limit or DEFAULT_INSTANCE_STEPS,
         concurrency_limit=workflow.concurrency_limit,
+        success_retention_ms=workflow.default_retention.success_ms,
+        error_retention_ms=workflow.default_retention.error_ms,
+        schedules=tuple(parse_cron(text) for text in workflow.schedules),
         preserve_non_retryable_message=config.preserve_non_retryable_message,
     )
 

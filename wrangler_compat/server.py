@@ -4,7 +4,8 @@ Theory of operation
 ===================
 A web page that the user happens to visit must not be able to drive the emulator. So a request must name this machine in
 its `Host` (against DNS rebinding), and one that a page sends must come from a page of this machine (its `Origin`).
-Where other machines may connect, the APIs want a token.
+Browsers send no `Origin` with images, scripts and frames, but say that another site asks for them (`Sec-Fetch-Site`).
+Links stay welcome. Where other machines may connect, the APIs want a token.
 
 The APIs see the path as it was sent: it is split at slashes first and decoded afterwards, so that `%2F` in an event
 type or an instance id is not a separator.
@@ -15,24 +16,32 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
+from bindings import wire
 from wrangler_compat.rest.answers import AUTHENTICATION, INTERNAL, failure
+from wrangler_compat.rest.binding import binding_api
 from wrangler_compat.rest.local import local_api
+from wrangler_compat.rest.local_document import PREFIX as LOCAL_PREFIX
 from wrangler_compat.rest.remote import remote_api
+from wrangler_compat.rest.remote_document import PREFIX as REMOTE_PREFIX
+from wrangler_compat.rest.schedules import PREFIX as SCHEDULES_PREFIX
+from wrangler_compat.rest.schedules import schedules_api
+from wrangler_compat.worker.scheduled import PATH as SCHEDULED_PATH
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from wrangler_compat.rest.operations import Operations
 
-LOCAL_PREFIXES: Final = ("/cdn-cgi/local/explorer/api", "/cdn-cgi/explorer/api")
-REMOTE_PREFIX: Final = "/client/v4"
+OLD_LOCAL_PREFIX: Final = "/cdn-cgi/explorer/api"
 HEALTH_PATH: Final = "/cdn-cgi/health"
 
 _SLASHES: Final = re.compile("//+")
@@ -47,20 +56,35 @@ class Access(NamedTuple):
 
 
 class Server:
-    """The application."""
+    """The application. `scheduled` runs the Worker's handler of cron triggers."""
 
-    def __init__(self, worker: ASGIApp, operations: Operations, access: Access) -> None:
+    def __init__(
+        self,
+        worker: ASGIApp,
+        operations: Operations,
+        access: Access,
+        scheduled: ASGIApp | None = None,
+    ) -> None:
         self._worker = worker
         self._access = access
         local = local_api(operations)
         self._apis: dict[str, ASGIApp] = {
-            **dict.fromkeys(LOCAL_PREFIXES, local),
+            LOCAL_PREFIX: local,
+            OLD_LOCAL_PREFIX: local,
             REMOTE_PREFIX: remote_api(operations),
+            wire.PREFIX: binding_api(operations),
+            SCHEDULES_PREFIX: schedules_api(operations),
         }
+        if scheduled is not None:
+            self._apis[SCHEDULED_PATH] = scheduled
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         assert scope["type"] == "http", "neither lifespan nor websockets are served"
+        with suppress(ClientDisconnect):  # it has gone before its request was whole
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         refusal = self._foreign(headers)
         if refusal is not None:
@@ -98,14 +122,23 @@ class Server:
         """The refusal of a request that was not meant for this machine, or comes from a page of another one."""
         host = _host_name(headers.get("host", ""))
         if self._access.only_loopback and not is_loopback(host):
-            text = f"The Host {host!r} is not a name of this machine. Start with --host to be reached by others."
+            text = (
+                f"The Host {host!r} is not a name of this machine. Ask for localhost; "
+                "start with --host to be reached by others."
+            )
             return failure(403, INTERNAL, text)
         origin = headers.get("origin")
+        if origin is None and _is_part_of_foreign_page(headers):
+            return failure(403, INTERNAL, "Pages of other sites may only link to this server.")
         if origin is not None:
-            page = urlsplit(origin).hostname or ""
+            page = _host_name(origin.partition("://")[2])
             is_own = is_loopback(page) or (not self._access.only_loopback and page == host)
             if not is_own:
-                return failure(403, INTERNAL, f"Pages of {origin!r} may not use this server.")
+                return failure(
+                    403,
+                    INTERNAL,
+                    f"Pages of {origin!r} may not use this server; those of localhost may.",
+                )
         return None
 
     def _is_authorised(self, headers: Headers) -> bool:
@@ -132,6 +165,12 @@ def _host_name(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
+
+
+def _is_part_of_foreign_page(headers: Headers) -> bool:
+    """Whether a browser wants this for a page of another site (W3C: Fetch metadata), and not because of a link."""
+    is_link = headers.get("sec-fetch-dest") == "document"
+    return headers.get("sec-fetch-site") == "cross-site" and not is_link
 
 
 def _cross_origin(headers: Headers) -> Mapping[str, str]:

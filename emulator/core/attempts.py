@@ -47,7 +47,7 @@ def do_requested(decision: Decision, request: DoRequested) -> None:
         fail_interrupted_attempt(decision, step)
     if step.finished_seq:
         decision.answer(step)
-    elif step.due_ms is not None and step.due_ms > decision.now_ms:
+    elif step.due_ms is not None and not _is_due(decision, step):
         # Stored once more: the timer may have fired before the clock was set back.
         decision.arm(step.key, step.due_ms)
     else:
@@ -62,7 +62,9 @@ def start_attempt(decision: Decision, step: StepState) -> None:
         decision.disarm(step.key)
     decision.record(step.key, AttemptStarted(attempt))
     decision.state.life.in_flight.add(step.key)
-    decision.effects.append(InvokeAttempt(step.key, attempt, step.config))
+    modifiers = decision.state.modifiers
+    mocked = None if modifiers is None else modifiers.verdict(step.key, attempt)
+    decision.effects.append(InvokeAttempt(step.key, attempt, step.config, mocked))
 
 
 def attempt_returned(decision: Decision, result: AttemptReturned) -> None:
@@ -136,6 +138,14 @@ def _is_current(decision: Decision, key: StepKey, attempt: int) -> bool:
     return key in decision.state.life.in_flight and decision.state.open[key].attempt == attempt
 
 
+def _is_due(decision: Decision, step: StepState) -> bool:
+    """Whether the delay of a retry is over, or a test wants none."""
+    if step.due_ms is None or step.due_ms <= decision.now_ms:
+        return step.due_ms is not None
+    modifiers = decision.state.modifiers
+    return modifiers is not None and modifiers.skips_delay(step.key)
+
+
 def _after_attempt(decision: Decision, step: StepState) -> None:
     state = decision.state
     state.life.in_flight.discard(step.key)
@@ -143,11 +153,7 @@ def _after_attempt(decision: Decision, step: StepState) -> None:
         pause_now(decision)
     elif step.finished_seq:
         decision.answer(step)
-    elif (
-        step.due_ms is not None
-        and step.due_ms <= decision.now_ms
-        and state.status is InstanceStatus.RUNNING
-    ):
+    elif _is_due(decision, step) and state.status is InstanceStatus.RUNNING:
         retry_due(decision, step)
 
 

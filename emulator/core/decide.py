@@ -16,6 +16,7 @@ from emulator.core.inputs import (
     TimerFired,
     WaitRequested,
 )
+from emulator.core.modifiers import ModifiersChanged
 from emulator.core.state import InstanceState, StepState
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKind
@@ -73,6 +74,11 @@ def _operation(decision: Decision, operation: lifecycle.Operation) -> None:
     lifecycle.operate(decision, operation)
     if decision.state.status is InstanceStatus.RUNNING:
         _release_held(decision)
+
+
+def _modifiers_changed(decision: Decision, change: ModifiersChanged) -> None:
+    decision.state.modifiers = change.modifiers
+    waits.receive_mocked(decision)
 
 
 def _timer_fired(decision: Decision, timer: TimerFired) -> None:
@@ -137,4 +143,5 @@ _RULES: dict[type[Input], Callable[[Decision, Any], None]] = {
     inputs.TerminateRequested: _operation,
     inputs.RestartRequested: _operation,
     inputs.DeleteRequested: lambda decision, _: lifecycle.delete(decision),
+    ModifiersChanged: _modifiers_changed,
 }

@@ -48,11 +48,12 @@ class Interrupt(Effect, frozen=True):
 
 
 class InvokeAttempt(Effect, frozen=True):
-    """Call the step's callback."""
+    """Call the step's callback; or, if a test wants it so, let the attempt come to `mocked` instead."""
 
     step: StepKey
     attempt: int
     config: StepConfig
+    mocked: msgspec.Raw | Failure | None = None
 
 
 class InvokeRollback(Effect, frozen=True):

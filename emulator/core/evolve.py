@@ -6,11 +6,12 @@ Replaying a journal is nothing but this, in order: `state = fold(creation, entri
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from emulator.core.effects import Outcome, ReceivedEvent
 from emulator.core.state import InstanceState, RollbackState, StepState
 from emulator.domain import entries as facts
-from emulator.domain.entries import Entry
+from emulator.domain.entries import Entry, Fact
 from emulator.domain.instance import Creation
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
@@ -26,8 +27,9 @@ def fold(creation: Creation, entries: Iterable[tuple[int, Entry]]) -> InstanceSt
 
 def evolve(state: InstanceState, seq: int, entry: Entry) -> None:
     """Apply one entry, which is number `seq` of the journal."""
+    at_ms, step, fact = entry
     state.seq = seq
-    _RULES[type(entry.fact)](state, seq, entry)
+    _RULES[type(fact)](state, seq, at_ms, step, fact)
 
 
 def cut(state: InstanceState, steps: frozenset[StepKey] | None) -> None:
@@ -40,7 +42,7 @@ def cut(state: InstanceState, steps: frozenset[StepKey] | None) -> None:
         fresh.open = {key: step for key, step in state.open.items() if key not in steps}
         fresh.deliveries = _deliveries_taken(fresh)
     for name in InstanceState.__slots__:
-        if name != "life":
+        if name not in ("life", "modifiers"):
             setattr(state, name, getattr(fresh, name))
 
 
@@ -63,36 +65,39 @@ def _finish(state: InstanceState, key: StepKey, seq: int, outcome: Outcome) -> N
     step.in_flight = False
 
 
-def _queued(state: InstanceState, seq: int, entry: Entry) -> None:
-    assert isinstance(entry.fact, facts.WorkflowQueued)
-    if entry.fact.shift_ms:
+def _queued(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: facts.WorkflowQueued
+) -> None:
+    if fact.shift_ms:
         # A pause stops the clocks (Cloudflare: deadlines move by its length), but `sleep_until` names an instant.
         for step in state.open.values():
             if step.due_ms is not None and not step.until:
-                step.due_ms += entry.fact.shift_ms
+                step.due_ms += fact.shift_ms
     state.paused_ms = None
-    _set_status(state, InstanceStatus.QUEUED, entry.at_ms)
+    _set_status(state, InstanceStatus.QUEUED, at_ms)
 
 
-def _started(state: InstanceState, seq: int, entry: Entry) -> None:
-    state.started_ms = entry.at_ms
+def _started(state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: Fact) -> None:
+    state.started_ms = at_ms
 
 
-def _running(state: InstanceState, seq: int, entry: Entry) -> None:
-    _set_status(state, InstanceStatus.RUNNING, entry.at_ms)
+def _running(state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: Fact) -> None:
+    _set_status(state, InstanceStatus.RUNNING, at_ms)
 
 
-def _waiting(state: InstanceState, seq: int, entry: Entry) -> None:
-    _set_status(state, InstanceStatus.WAITING, entry.at_ms)
+def _waiting(state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: Fact) -> None:
+    _set_status(state, InstanceStatus.WAITING, at_ms)
 
 
-def _waiting_for_pause(state: InstanceState, seq: int, entry: Entry) -> None:
-    _set_status(state, InstanceStatus.WAITING_FOR_PAUSE, entry.at_ms)
+def _waiting_for_pause(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: Fact
+) -> None:
+    _set_status(state, InstanceStatus.WAITING_FOR_PAUSE, at_ms)
 
 
-def _paused(state: InstanceState, seq: int, entry: Entry) -> None:
-    state.paused_ms = entry.at_ms
-    _set_status(state, InstanceStatus.PAUSED, entry.at_ms)
+def _paused(state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: Fact) -> None:
+    state.paused_ms = at_ms
+    _set_status(state, InstanceStatus.PAUSED, at_ms)
 
 
 def _end(state: InstanceState, status: InstanceStatus, at_ms: int) -> None:
@@ -101,103 +106,100 @@ def _end(state: InstanceState, status: InstanceStatus, at_ms: int) -> None:
     state.mailbox.clear()
 
 
-def _succeeded(state: InstanceState, seq: int, entry: Entry) -> None:
-    assert isinstance(entry.fact, facts.WorkflowSucceeded)
-    state.output = entry.fact.result
-    _end(state, InstanceStatus.COMPLETE, entry.at_ms)
+def _succeeded(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: facts.WorkflowSucceeded
+) -> None:
+    state.output = fact.result
+    _end(state, InstanceStatus.COMPLETE, at_ms)
 
 
-def _failed(state: InstanceState, seq: int, entry: Entry) -> None:
-    assert isinstance(entry.fact, facts.WorkflowFailed)
-    state.error = entry.fact.error
-    _end(state, InstanceStatus.ERRORED, entry.at_ms)
+def _failed(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: facts.WorkflowFailed
+) -> None:
+    state.error = fact.error
+    _end(state, InstanceStatus.ERRORED, at_ms)
 
 
-def _terminated(state: InstanceState, seq: int, entry: Entry) -> None:
-    _end(state, InstanceStatus.TERMINATED, entry.at_ms)
+def _terminated(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: Fact
+) -> None:
+    _end(state, InstanceStatus.TERMINATED, at_ms)
 
 
-def _step_started(state: InstanceState, seq: int, entry: Entry) -> None:
-    fact, key = entry.fact, entry.step
-    assert isinstance(fact, facts.StepStarted)
-    assert key is not None
+def _step_started(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: facts.StepStarted
+) -> None:
     state.steps[key] = state.open[key] = StepState(
         key, seq, config=fact.config, rollback=fact.rollback
     )
 
 
-def _attempt_started(state: InstanceState, seq: int, entry: Entry) -> None:
-    fact, key = entry.fact, entry.step
-    assert isinstance(fact, facts.AttemptStarted)
-    assert key is not None
+def _attempt_started(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: facts.AttemptStarted
+) -> None:
     step = state.open[key]
     step.attempt = fact.attempt
     step.in_flight = True
     step.due_ms = None
 
 
-def _attempt_succeeded(state: InstanceState, seq: int, entry: Entry) -> None:
-    assert entry.step is not None
-    state.open[entry.step].in_flight = False
+def _attempt_succeeded(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: Fact
+) -> None:
+    state.open[key].in_flight = False
 
 
-def _attempt_failed(state: InstanceState, seq: int, entry: Entry) -> None:
-    fact, key = entry.fact, entry.step
-    assert isinstance(fact, facts.AttemptFailed)
-    assert key is not None
+def _attempt_failed(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: facts.AttemptFailed
+) -> None:
     step = state.open[key]
     step.in_flight = False
     step.error = fact.error
     if fact.retry_delay_ms is not None:
-        step.due_ms = entry.at_ms + fact.retry_delay_ms
+        step.due_ms = at_ms + fact.retry_delay_ms
 
 
-def _attempt_interrupted(state: InstanceState, seq: int, entry: Entry) -> None:
-    assert entry.step is not None
-    step = state.open[entry.step]
+def _attempt_interrupted(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: Fact
+) -> None:
+    step = state.open[key]
     step.in_flight = False
     step.attempt -= 1
 
 
-def _step_succeeded(state: InstanceState, seq: int, entry: Entry) -> None:
-    fact, key = entry.fact, entry.step
-    assert isinstance(fact, facts.StepSucceeded)
-    assert key is not None
+def _step_succeeded(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: facts.StepSucceeded
+) -> None:
     _finish(state, key, seq, fact.result)
 
 
-def _step_failed(state: InstanceState, seq: int, entry: Entry) -> None:
-    fact, key = entry.fact, entry.step
-    assert isinstance(fact, facts.StepFailed)
-    assert key is not None
+def _step_failed(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: facts.StepFailed
+) -> None:
     _finish(state, key, seq, fact.error or state.open[key].error)
 
 
-def _sleep_started(state: InstanceState, seq: int, entry: Entry) -> None:
-    fact, key = entry.fact, entry.step
-    assert isinstance(fact, facts.SleepStarted)
-    assert key is not None
+def _sleep_started(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: facts.SleepStarted
+) -> None:
     state.steps[key] = state.open[key] = StepState(key, seq, due_ms=fact.wake_ms, until=fact.until)
 
 
-def _sleep_completed(state: InstanceState, seq: int, entry: Entry) -> None:
-    assert entry.step is not None
-    _finish(state, entry.step, seq, None)
+def _sleep_completed(state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: Fact) -> None:
+    _finish(state, key, seq, None)
 
 
-def _wait_started(state: InstanceState, seq: int, entry: Entry) -> None:
-    fact, key = entry.fact, entry.step
-    assert isinstance(fact, facts.WaitStarted)
-    assert key is not None
+def _wait_started(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: facts.WaitStarted
+) -> None:
     state.steps[key] = state.open[key] = StepState(
         key, seq, due_ms=fact.deadline_ms, timeout_ms=fact.timeout_ms, event_type=fact.event_type
     )
 
 
-def _wait_completed(state: InstanceState, seq: int, entry: Entry) -> None:
-    fact, key = entry.fact, entry.step
-    assert isinstance(fact, facts.WaitCompleted)
-    assert key is not None
+def _wait_completed(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: facts.WaitCompleted
+) -> None:
     state.mailbox.pop(fact.event_seq, None)
     event_type = state.open[key].event_type
     event = ReceivedEvent(
@@ -207,22 +209,20 @@ def _wait_completed(state: InstanceState, seq: int, entry: Entry) -> None:
     _finish(state, key, seq, event)
 
 
-def _wait_timed_out(state: InstanceState, seq: int, entry: Entry) -> None:
-    fact, key = entry.fact, entry.step
-    assert isinstance(fact, facts.WaitTimedOut)
-    assert key is not None
+def _wait_timed_out(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: facts.WaitTimedOut
+) -> None:
     _finish(state, key, seq, fact.error)
 
 
-def _wait_abandoned(state: InstanceState, seq: int, entry: Entry) -> None:
-    assert entry.step is not None
-    state.open[entry.step].abandoned = True
+def _wait_abandoned(state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: Fact) -> None:
+    state.open[key].abandoned = True
 
 
-def _event_received(state: InstanceState, seq: int, entry: Entry) -> None:
-    fact = entry.fact
-    assert isinstance(fact, facts.EventReceived)
-    event = ReceivedEvent(seq, fact.event_type, entry.at_ms, fact.payload, fact.delivery_id)
+def _event_received(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: facts.EventReceived
+) -> None:
+    event = ReceivedEvent(seq, fact.event_type, at_ms, fact.payload, fact.delivery_id)
     _note_delivery(state, event)
     state.mailbox[seq] = event
 
@@ -232,13 +232,13 @@ def _note_delivery(state: InstanceState, event: ReceivedEvent) -> None:
         state.deliveries.add(event.delivery_id)
 
 
-def _rollback_started(state: InstanceState, seq: int, entry: Entry) -> None:
-    fact = entry.fact
-    assert isinstance(fact, facts.RollbackStarted)
+def _rollback_started(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: facts.RollbackStarted
+) -> None:
     # `steps` is in the order in which they started.
     pending = [step.key for step in state.steps.values() if step.rollback is not None]
     state.rollback = RollbackState(fact.error, fact.total_steps, fact.terminating, pending=pending)
-    _set_status(state, InstanceStatus.ROLLING_BACK, entry.at_ms)
+    _set_status(state, InstanceStatus.ROLLING_BACK, at_ms)
 
 
 def _rollback_of(state: InstanceState) -> RollbackState:
@@ -246,64 +246,85 @@ def _rollback_of(state: InstanceState) -> RollbackState:
     return state.rollback
 
 
-def _rollback_step_started(state: InstanceState, seq: int, entry: Entry) -> None:
+def _rollback_step_started(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: Fact
+) -> None:
     rollback = _rollback_of(state)
-    rollback.current = entry.step
+    rollback.current = key
     rollback.attempt = 0
 
 
-def _rollback_attempt_started(state: InstanceState, seq: int, entry: Entry) -> None:
-    assert isinstance(entry.fact, facts.RollbackAttemptStarted)
+def _rollback_attempt_started(
+    state: InstanceState,
+    seq: int,
+    at_ms: int,
+    key: StepKey | None,
+    fact: facts.RollbackAttemptStarted,
+) -> None:
     rollback = _rollback_of(state)
-    rollback.attempt = entry.fact.attempt
+    rollback.attempt = fact.attempt
     rollback.in_flight = True
     rollback.due_ms = None
 
 
-def _rollback_attempt_succeeded(state: InstanceState, seq: int, entry: Entry) -> None:
+def _rollback_attempt_succeeded(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: Fact
+) -> None:
     _rollback_of(state).in_flight = False
 
 
-def _rollback_attempt_failed(state: InstanceState, seq: int, entry: Entry) -> None:
-    fact = entry.fact
-    assert isinstance(fact, facts.RollbackAttemptFailed)
+def _rollback_attempt_failed(
+    state: InstanceState,
+    seq: int,
+    at_ms: int,
+    key: StepKey | None,
+    fact: facts.RollbackAttemptFailed,
+) -> None:
     rollback = _rollback_of(state)
     rollback.in_flight = False
     rollback.failure = fact.error
     if fact.retry_delay_ms is not None:
-        rollback.due_ms = entry.at_ms + fact.retry_delay_ms
+        rollback.due_ms = at_ms + fact.retry_delay_ms
 
 
-def _rollback_attempt_interrupted(state: InstanceState, seq: int, entry: Entry) -> None:
+def _rollback_attempt_interrupted(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: Fact
+) -> None:
     rollback = _rollback_of(state)
     rollback.in_flight = False
     rollback.attempt -= 1
 
 
-def _rollback_step_succeeded(state: InstanceState, seq: int, entry: Entry) -> None:
-    assert entry.step is not None
+def _rollback_step_succeeded(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: Fact
+) -> None:
     rollback = _rollback_of(state)
-    assert rollback.pending.pop() == entry.step
+    assert rollback.pending.pop() == key
     rollback.current = None
     rollback.failure = None
 
 
-def _rollback_step_failed(state: InstanceState, seq: int, entry: Entry) -> None:
-    assert isinstance(entry.fact, facts.RollbackStepFailed)
+def _rollback_step_failed(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: facts.RollbackStepFailed
+) -> None:
     rollback = _rollback_of(state)
     rollback.current = None
-    rollback.failure = entry.fact.error or rollback.failure
+    rollback.failure = fact.error or rollback.failure
 
 
-def _rollback_completed(state: InstanceState, seq: int, entry: Entry) -> None:
+def _rollback_completed(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: Fact
+) -> None:
     _rollback_of(state).outcome = "complete"
 
 
-def _rollback_failed(state: InstanceState, seq: int, entry: Entry) -> None:
+def _rollback_failed(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: Fact
+) -> None:
     _rollback_of(state).outcome = "failed"
 
 
-_RULES: dict[type[facts.Fact], Callable[[InstanceState, int, Entry], None]] = {
+_RULES: dict[type[Fact], Callable[[InstanceState, int, int, Any, Any], None]] = {
     facts.WorkflowQueued: _queued,
     facts.WorkflowStarted: _started,
     facts.WorkflowSucceeded: _succeeded,

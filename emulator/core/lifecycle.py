@@ -51,6 +51,7 @@ from emulator.errors import CannotTerminate, StepNotFound
 def create(decision: Decision) -> None:
     """The instance begins, in the queue."""
     decision.record(None, WorkflowQueued())
+    waits.receive_mocked(decision)
     decision.effects.append(RequestSlot(waking=False))
 
 
@@ -103,6 +104,8 @@ def recover(decision: Decision) -> None:
 
 def shut_down(decision: Decision) -> None:
     """The emulator stops: attempts under way are taken back, and the code is unwound. The next start recovers it."""
+    if decision.state.is_terminal:
+        return  # what its code left behind has gone with it
     for step in decision.state.open.values():
         if step.in_flight:
             decision.record(step.key, AttemptInterrupted())
@@ -227,6 +230,7 @@ def restart(decision: Decision, request: RestartRequested) -> None:
     decision.stop_run()
     attempts.fail_interrupted_attempts(decision)
     decision.record(None, WorkflowQueued())
+    waits.receive_mocked(decision)
     _arm_all(decision)
     decision.effects.append(RequestSlot(waking=False))
 

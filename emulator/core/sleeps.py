@@ -27,7 +27,10 @@ def sleep_requested(decision: Decision, request: SleepRequested) -> None:
     elif step.due_ms is not None and step.due_ms > decision.now_ms:
         decision.arm_again(step)
     assert step.due_ms is not None
-    if step.due_ms <= decision.now_ms:
+    modifiers = decision.state.modifiers
+    if step.due_ms <= decision.now_ms or (
+        modifiers is not None and modifiers.skips_sleep(step.key)
+    ):
         sleep_over(decision, step)
 
 

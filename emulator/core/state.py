@@ -1,7 +1,8 @@
 """The state of an instance: the fold of its journal, and beside it the life that no journal holds.
 
 `InstanceState` is changed by `evolve` alone, in place: a step costs the same, however many came before it. Only
-`life` belongs to the rules of `decide`: it says what the current incarnation has asked for, and dies with it.
+`life` belongs to the rules of `decide`: it says what the current incarnation has asked for, and dies with it. And
+`modifiers` belong to tests.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import msgspec
 
 from emulator.core.effects import Outcome, ReceivedEvent
 from emulator.core.inputs import StepRequest
+from emulator.core.modifiers import Modifiers
 from emulator.domain.config import StepConfig
 from emulator.domain.failure import Failure
 from emulator.domain.instance import Creation
@@ -104,6 +106,7 @@ class InstanceState:
     error: Failure | None = None
     rollback: RollbackState | None = None
     life: Life = field(default_factory=Life, compare=False)
+    modifiers: Modifiers | None = field(default=None, compare=False)
 
     @property
     def is_terminal(self) -> bool:

@@ -45,6 +45,10 @@ def wait_requested(decision: Decision, request: WaitRequested) -> None:
         return
     deadline_ms = decision.now_ms + max(request.timeout_ms, 0)
     decision.record(request.step, WaitStarted(request.event_type, request.timeout_ms, deadline_ms))
+    modifiers = decision.state.modifiers
+    if modifiers is not None and request.step in modifiers.event_timeouts:
+        wait_over(decision, decision.state.open[request.step])
+        return
     _take_oldest(decision, request.event_type)
     if request.step in decision.state.open:
         decision.arm(request.step, deadline_ms)
@@ -68,6 +72,14 @@ def event_sent(decision: Decision, event: EventSent) -> None:
         decision.go_on()
     else:
         _take_oldest(decision, event.event_type)
+
+
+def receive_mocked(decision: Decision) -> None:
+    """Put the events that a test has arranged into the mailbox, if they have not been there."""
+    modifiers = decision.state.modifiers
+    if modifiers is not None and not decision.state.is_terminal:
+        for event in modifiers.events:
+            event_sent(decision, event)
 
 
 def wait_over(decision: Decision, wait: StepState) -> None:

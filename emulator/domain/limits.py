@@ -43,6 +43,8 @@ DEFAULT_WAIT_TIMEOUT_MS: Final = DAY_MS
 """Events and parameters."""
 MAX_RETENTION_MS: Final = 30 * DAY_MS
 """Limits."""
+DEFAULT_RETENTION_MS: Final = 7 * DAY_MS
+"""Limits."""
 
 # Steps of one instance.
 DEFAULT_INSTANCE_STEPS: Final = 10_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, ClassVar
 
 from emulator.core.decide import decide
 from emulator.core.decision import Decision
@@ -20,6 +21,7 @@ from emulator.core.effects import (
 from emulator.core.inputs import Input, RunInput, SlotGranted, TimerFired
 from emulator.core.state import InstanceState
 from emulator.domain.instance import InstanceKey
+from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.engine.incarnation import Incarnation
 from emulator.engine.programs import WorkflowDefinition
@@ -29,7 +31,10 @@ from emulator.timing.wheel import Timer
 
 
 class InstanceActor:
-    """An instance that is loaded. `number` is the journal's name for it, `stored_row` what the journal has of it."""
+    """An instance that is loaded. `number` is the journal's name for it, `stored_row` what the journal has of it.
+
+    `is_waking` says which line of the queue it stands in, if it stands there.
+    """
 
     def __init__(
         self,
@@ -45,6 +50,7 @@ class InstanceActor:
         self.state = state
         self.timers = timers
         self.stored_row: InstanceRow | None = None
+        self.is_waking = False
         self._definition = definition
         self._post = post
         self._say = say
@@ -56,6 +62,11 @@ class InstanceActor:
         """Whether user code of the instance is in memory."""
         return self._incarnation is not None
 
+    @property
+    def armed(self) -> frozenset[StepKey]:
+        """The steps whose timers have not gone off."""
+        return frozenset(self._armed)
+
     def row(self) -> InstanceRow:
         """What listings show of it."""
         state = self.state
@@ -66,6 +77,19 @@ class InstanceActor:
             state.modified_ms,
             state.started_ms,
             state.ended_ms,
+            self.is_waking and state.status is InstanceStatus.QUEUED,
+            self._definition.expires_ms(state),
+        )
+
+    def has_new_row(self) -> bool:
+        """Whether what listings show has changed since it was stored."""
+        stored, state = self.stored_row, self.state
+        return (
+            stored is None
+            or stored.status is not state.status
+            or stored.modified_ms != state.modified_ms
+            or stored.started_ms != state.started_ms
+            or stored.ended_ms != state.ended_ms
         )
 
     def post(self, item: RunInput) -> None:
@@ -85,7 +109,7 @@ class InstanceActor:
         for step, due_ms in decision.timers.items():
             self._arm(step, due_ms)
         for effect in decision.effects:
-            self._do(effect)
+            self._ACTIONS[type(effect)](self, effect)
 
     def after(self, item: Input) -> None:
         """The decision on the input has been performed, whatever it was."""
@@ -121,30 +145,24 @@ class InstanceActor:
         self._armed.pop(step, None)
         self._post(self.key, TimerFired(step, due_ms))
 
-    def _do(self, effect: Effect) -> None:
-        match effect:
-            case ResolveStep():
-                if self._incarnation is not None:
-                    self._incarnation.resolve(effect)
-            case InvokeAttempt():
-                assert self._incarnation is not None
-                self._incarnation.invoke(effect)
-            case ArmTimer(step, due_ms):
-                self._arm(step, due_ms)
-            case StartRun():
-                self._start(effect)
-            case Interrupt(keep_handlers):
-                self._interrupt(keep_handlers=keep_handlers)
-            case InvokeRollback():
-                assert self._incarnation is not None
-                self._incarnation.invoke_rollback(effect)
-            case RejectStep():
-                if self._incarnation is not None:
-                    self._incarnation.reject(effect)
-            case RequestSlot():
-                pass  # was answered before the commit
-            case _:
-                raise AssertionError(effect)
+    def _arm_again(self, effect: ArmTimer) -> None:
+        self._arm(effect.step, effect.due_ms)
+
+    def _resolve(self, effect: ResolveStep) -> None:
+        if self._incarnation is not None:
+            self._incarnation.resolve(effect)
+
+    def _reject(self, effect: RejectStep) -> None:
+        if self._incarnation is not None:
+            self._incarnation.reject(effect)
+
+    def _invoke(self, effect: InvokeAttempt) -> None:
+        assert self._incarnation is not None
+        self._incarnation.invoke(effect)
+
+    def _invoke_rollback(self, effect: InvokeRollback) -> None:
+        assert self._incarnation is not None
+        self._incarnation.invoke_rollback(effect)
 
     def _start(self, effect: StartRun) -> None:
         if self._incarnation is not None:
@@ -152,11 +170,25 @@ class InstanceActor:
         self._incarnation = Incarnation(effect.incarnation, self._definition, self.state, self)
         self._incarnation.start()
 
-    def _interrupt(self, *, keep_handlers: bool) -> None:
+    def _interrupt(self, effect: Interrupt) -> None:
         if self._incarnation is None:
             return
-        if keep_handlers:
+        if effect.keep_handlers:
             self._incarnation.close(rollbacks_for=self.state.life.incarnation)
         else:
             self._incarnation.close()
             self._incarnation = None
+
+    def _nothing(self, _: RequestSlot) -> None:
+        """It was answered before the commit."""
+
+    _ACTIONS: ClassVar[dict[type[Effect], Callable[[InstanceActor, Any], None]]] = {
+        ArmTimer: _arm_again,
+        Interrupt: _interrupt,
+        InvokeAttempt: _invoke,
+        InvokeRollback: _invoke_rollback,
+        RejectStep: _reject,
+        RequestSlot: _nothing,
+        ResolveStep: _resolve,
+        StartRun: _start,
+    }

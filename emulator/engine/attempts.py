@@ -24,6 +24,7 @@ from emulator.engine.steps import AttemptContext, StepCode
 from emulator.engine.threads import ThreadPerCall
 from emulator.errors import WorkflowTimeoutError
 from emulator.timing.alarm import Timers
+from emulator.timing.wheel import Timer
 
 log = logging.getLogger("workflow_emulator")
 
@@ -77,14 +78,14 @@ class Attempt:
         self._report = report
         self._is_over = False
         self._limit_ms = timeout_ms(context.config)
-        self._timeout = timers.schedule(timers.now_ms() + self._limit_ms, self._time_out)
+        due_ms = timers.now_ms() + self._limit_ms
+        self._timeout: Timer[Callable[[], None]] | None = timers.schedule(due_ms, self._time_out)
         self._task = asyncio.create_task(self._run())
         self._concluding: asyncio.Task[None] | None = None
 
     def cancel(self) -> None:
         """Unwind the code; no verdict is given."""
-        self._is_over = True
-        self._timers.cancel(self._timeout)
+        self._end()
         self._task.cancel()
         if self._concluding is not None:
             self._concluding.cancel()
@@ -111,7 +112,6 @@ class Attempt:
         except BaseException as error:
             verdict = Raised(error, failure_of(error), is_retryable(error))
         if not self._is_over:
-            self._timers.cancel(self._timeout)
             await self._conclude(verdict)
 
     async def _in_thread(self) -> object:
@@ -123,15 +123,21 @@ class Attempt:
 
     def _time_out(self) -> None:
         if not self._is_over:
-            self._is_over = True
             _left_alone.add(self._task)
             self._task.add_done_callback(_left_alone.discard)
             error = WorkflowTimeoutError(f"Execution timed out after {self._limit_ms}ms")
             raised = Raised(error, failure_of(error), retryable=True)
+            self._end()
             self._concluding = asyncio.create_task(self._conclude(raised))
 
-    async def _conclude(self, verdict: Verdict) -> None:
+    def _end(self) -> None:
         self._is_over = True
+        if self._timeout is not None:
+            self._timers.cancel(self._timeout)
+            self._timeout = None  # it refers to this, and the two would be garbage of the slow kind
+
+    async def _conclude(self, verdict: Verdict) -> None:
+        self._end()
         if isinstance(verdict, Raised):
             step = self.context.step.label
             log.info("step %s, attempt %d failed: %s", step, self.context.attempt, verdict.failure)

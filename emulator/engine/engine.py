@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from emulator.core.effects import RequestSlot, ResolveStep
 from emulator.core.evolve import fold
@@ -39,11 +39,14 @@ from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.status import InstanceStatus
 from emulator.engine.actor import InstanceActor
 from emulator.engine.admission import Admission
+from emulator.engine.arrangements import Arrangements
 from emulator.engine.feed import Feed
+from emulator.engine.passes import OnePass
 from emulator.engine.programs import WorkflowDefinition
 from emulator.engine.recovery import Recovery
+from emulator.engine.retention import Retention
 from emulator.engine.sleepers import Sleepers
-from emulator.engine.turn import Posted, Reply, Turn
+from emulator.engine.turn import Posted, Reply, Turn, refuse
 from emulator.errors import (
     EmulatorError,
     EngineStopped,
@@ -59,23 +62,20 @@ from emulator.timing.clock import Clock
 
 log = logging.getLogger("workflow_emulator")
 
+INPUTS_PER_TURN = 1_000
+"""How much a turn takes: while SQLite writes one turn, the code that the last one has answered gets on."""
+
 UNLOAD_AFTER_MS = 10_000
 """How long a parked incarnation stays in memory when there is room for it."""
 
 T = TypeVar("T")
 
 
-class _Pass:
-    """One pass of the event loop: whoever is ready adds to the inbox."""
-
-    def __await__(self) -> Any:
-        yield
-
-
 class Engine:
     """Runs the instances of a set of workflows over one journal.
 
-    `max_live` is how many parked incarnations are kept in memory; beyond it they are unloaded at once.
+    `max_live` is how many parked incarnations are kept in memory; beyond it they are unloaded at once. `keep_all` keeps
+    finished instances beyond their time, as long as this engine runs. `arrangements` are what tests have arranged.
     """
 
     def __init__(
@@ -85,6 +85,8 @@ class Engine:
         definitions: Iterable[WorkflowDefinition],
         *,
         max_live: int = 1_000,
+        keep_all: bool = False,
+        arrangements: Arrangements | None = None,
     ) -> None:
         self.definitions: Mapping[str, WorkflowDefinition] = {
             each.name: each for each in definitions
@@ -93,10 +95,12 @@ class Engine:
         self.feed = Feed()
         self._clock = clock
         self._max_live = max_live
+        self._arrangements = arrangements or Arrangements()
         self._timers = Timers(clock)
         self._sleepers = Sleepers(journal, self._timers, self.post, self._look_ahead)
+        self._retention = Retention(journal, self._timers, self.feed, self._look_for_expired)
         self._admissions = {
-            name: Admission(each.concurrency_limit, self._grant)
+            name: Admission(name, each.concurrency_limit, self._grant)
             for name, each in self.definitions.items()
         }
         self._recovery = Recovery(journal, self._admissions, self.post)
@@ -105,6 +109,8 @@ class Engine:
         self._signal: asyncio.Future[None] | None = None
         self._turns: asyncio.Task[None] | None = None
         self._must_look_ahead = False
+        self._must_look_for_expired = False
+        self._keep_all = keep_all
         self._damaged: dict[InstanceKey, JournalCorrupt] = {}
         self._next_number = 1
         self._failure: EngineStopped | None = None
@@ -122,6 +128,7 @@ class Engine:
         try:
             self._next_number = await self.journal.last_number() + 1
             self._must_look_ahead = True
+            self._must_look_for_expired = not self._keep_all
             await self._recovery.find_unfinished()
         except BaseException:
             await self.journal.close()
@@ -144,6 +151,14 @@ class Engine:
             await self._turns
         await self.journal.close()
 
+    async def kill(self) -> None:
+        """Stop as a killed process does: what is not committed now will not be, and nothing is told to the journal."""
+        self._is_closing = True
+        if self._turns is not None:
+            self._turns.cancel()
+            await asyncio.wait([self._turns])
+        await self.journal.close()
+
     async def closed(self) -> None:
         """Wait until the engine has stopped by itself; raises why.
 
@@ -158,8 +173,6 @@ class Engine:
     def now_ms(self) -> int:
         """The engine's time."""
         return self._clock.now_ms()
-
-    # what others ask of it
 
     def post(self, key: InstanceKey, item: Input) -> None:
         """Put an input into the inbox; nobody waits for an answer."""
@@ -262,6 +275,10 @@ class Engine:
         self._must_look_ahead = True
         self._wake()
 
+    def _look_for_expired(self) -> None:
+        self._must_look_for_expired = not self._keep_all
+        self._wake()
+
     def _grant(self, key: InstanceKey) -> None:
         self.post(key, SlotGranted())
 
@@ -271,31 +288,37 @@ class Engine:
         try:
             while not self._is_closing or self._inbox:
                 self._recovery.take_up_some()
-                if not self._inbox and not self._must_look_ahead:
+                await self._refill_queues()
+                if not (self._inbox or self._must_look_ahead or self._must_look_for_expired):
                     self._signal = asyncio.get_running_loop().create_future()
                     await self._signal
-                await _Pass()
+                await OnePass()
                 if self._must_look_ahead:
                     self._must_look_ahead = False
                     await self._sleepers.look_ahead()
                 if self._inbox:
                     await self._turn()
+                if self._must_look_for_expired:
+                    self._must_look_for_expired = False
+                    await self._retention.look(is_idle=not self._inbox)
         except Exception as error:
-            text = (
-                f"The engine has stopped: {error}"
-                if isinstance(error, StorageError)
-                else "The engine has stopped."
-            )
+            is_told = isinstance(error, StorageError)
+            text = f"The engine has stopped: {error}" if is_told else "The engine has stopped."
             self._failure = EngineStopped(text)
             self._failure.__cause__ = error
-            log.critical("%s", text, exc_info=None if isinstance(error, StorageError) else error)
+            log.critical("%s", text, exc_info=None if is_told else error)
         finally:
             self._shut()
+
+    async def _refill_queues(self) -> None:
+        for admission in self._admissions.values():
+            while admission.is_short:
+                await admission.refill(self.journal)
 
     def _shut(self) -> None:
         self._failure = error = self._failure or EngineStopped("The engine was closed.")
         for posted in self._inbox:
-            _refuse(posted.reply, error)
+            refuse(posted.reply, error)
         self._inbox.clear()
         for actor in self._actors.values():
             actor.close()
@@ -304,7 +327,7 @@ class Engine:
         self.feed.close(error)
 
     async def _turn(self) -> None:
-        inbox, self._inbox = self._inbox, []
+        inbox, self._inbox = self._inbox[:INPUTS_PER_TURN], self._inbox[INPUTS_PER_TURN:]
         try:
             taken = await self._load(inbox)
             turn = Turn(self._clock.now_ms(), taken)
@@ -326,9 +349,7 @@ class Engine:
         needed = {
             posted.key
             for posted in inbox
-            if posted.key not in actors
-            and posted.creation is None
-            and not isinstance(posted.item, RunInput)
+            if posted.key not in actors and posted.creation is None and posted.speaker is None
         }
         if needed:
             for key, stored in (await self.journal.load(list(needed))).items():
@@ -337,6 +358,7 @@ class Engine:
                     self._damaged[key] = stored
                 elif key.workflow in self.definitions:
                     state = fold(stored.row.creation, stored.entries)
+                    state.modifiers = self._arrangements.of(key)
                     actors[key] = self._actor(stored.row.number, state)
                     actors[key].stored_row = stored.row
         chosen = {
@@ -354,6 +376,12 @@ class Engine:
     def _take(self, turn: Turn, posted: Posted) -> None:
         """Decide on one thing out of the inbox."""
         key, item = posted.key, posted.item
+        if posted.speaker is not None and key not in turn.barred:
+            # What user code says: it cannot be refused, and is stale if its instance has left memory since.
+            if self._actors.get(key) is posted.speaker:
+                turn.looked_at[key] = posted.speaker
+                self._decide(turn, posted.speaker, cast("Input", item))
+            return
         is_barrier = isinstance(item, BARRIERS)
         if key in turn.barred or (is_barrier and key in turn.actors):
             turn.barred.add(key)
@@ -366,6 +394,8 @@ class Engine:
             if actor is None:
                 return
             turn.looked_at[key] = actor
+            if type(item) is SlotGranted and not self._admissions[key.workflow].holds(key):
+                return  # it has left the queue since, and perhaps come back
             if isinstance(item, Input):
                 refusal = self._decide(turn, actor, item)
                 if refusal is not None:
@@ -390,11 +420,10 @@ class Engine:
                     f'(instance.already_exists) Workflow instance with id "{key.id}" already exists'
                 )
                 raise InstanceAlreadyExists(text)
-            actor = self._actors[key] = self._actor(self._next_number, InstanceState(creation))
+            state = InstanceState(creation, modifiers=self._arrangements.born(key))
+            actor = self._actors[key] = self._actor(self._next_number, state)
             self._next_number += 1
             turn.created.add(key)
-        elif isinstance(posted.item, RunInput):
-            return actor if actor is posted.speaker else None
         elif actor is None:
             if key.workflow in self._admissions:
                 self._admissions[key.workflow].settle(key, None)
@@ -417,11 +446,12 @@ class Engine:
         turn.actors[actor.key] = actor
         admission = self._admissions[actor.key.workflow]
         for effect in decision.effects:
-            if isinstance(effect, RequestSlot):
+            if type(effect) is ResolveStep:
+                turn.moving.add(actor.key)
+            elif type(effect) is RequestSlot:
+                actor.is_waking = effect.waking
                 granted = admission.acquire(actor.key, waking=effect.waking)
                 self._decide(turn, actor, SlotGranted() if granted else SlotRefused())
-            elif isinstance(effect, ResolveStep):
-                turn.moving.add(actor.key)
         admission.settle(actor.key, None if decision.deleted else actor.state.status)
         return None
 
@@ -431,6 +461,7 @@ class Engine:
             actor.perform(decision)
             if decision.deleted:
                 del self._actors[actor.key]
+                self._retention.watch(turn.now_ms)
             if isinstance(item, RunParked):
                 self._plan_unloading(actor, item)
         for actor, item, _ in turn.decided:
@@ -439,7 +470,7 @@ class Engine:
             if not reply.done():
                 reply.set_result(answer)
         for reply, error in turn.refusals:
-            _refuse(reply, error)
+            refuse(reply, error)
         for key, actor in turn.looked_at.items():
             self._retire(actor, turn.now_ms, has_changed=key in turn.actors)
         self.feed.publish(turn.actors)
@@ -456,15 +487,13 @@ class Engine:
         """Forget an instance that has no code in memory; its stored timers wake it."""
         if actor.is_live or self._actors.get(actor.key) is not actor:
             return
+        armed = actor.armed
         actor.close()
         del self._actors[actor.key]
+        if has_changed and actor.stored_row is not None and actor.stored_row.expires_ms is not None:
+            self._retention.watch(actor.stored_row.expires_ms)
         if has_changed and actor.state.status in (InstanceStatus.RUNNING, InstanceStatus.WAITING):
             for step in actor.state.open.values():
-                # One that was overdue at the decision is of a step that the code does not ask for any more.
-                if step.due_ms is not None and step.due_ms >= decided_ms:
+                # One that had gone off before the decision is of a step that the code does not ask for any more.
+                if step.due_ms is not None and (step.due_ms >= decided_ms or step.key in armed):
                     self._sleepers.watch(actor.key, step.key, step.due_ms)
-
-
-def _refuse(reply: Reply | None, error: Exception) -> None:
-    if reply is not None and not reply.done():
-        reply.set_exception(error)

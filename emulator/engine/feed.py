@@ -47,11 +47,14 @@ class Feed:
 
     def __init__(self) -> None:
         self._watches: dict[InstanceKey, set[Watch]] = {}
+        self._error: Exception | None = None
 
     @contextmanager
     def watch(self, key: InstanceKey) -> Generator[Watch]:
         """Watch an instance, which need not exist yet."""
         watch = Watch()
+        if self._error is not None:
+            watch.notify(self._error)
         watches = self._watches.setdefault(key, set())
         watches.add(watch)
         try:
@@ -70,6 +73,7 @@ class Feed:
 
     def close(self, error: Exception) -> None:
         """Tell every watcher that nothing will be committed any more."""
+        self._error = error
         for watches in self._watches.values():
             for watch in watches:
                 watch.notify(error)

@@ -44,6 +44,7 @@ from emulator.engine.steps import (
     RollbackCode,
     StepCode,
     StepContext,
+    mocked_code,
 )
 from emulator.engine.threads import keep_for_ever
 from emulator.errors import RollbackPhase, StepFailure
@@ -172,6 +173,7 @@ class Incarnation:
         if task is not None and task not in self._tasks:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+        del task  # a cancelled task refers to this frame: the two would be garbage of the slow kind
         future = self._pending[request.step] = self._loop.create_future()
         self._activity += 1
         self._unanswered += 1
@@ -256,9 +258,11 @@ class Incarnation:
     # attempts
 
     def invoke(self, effect: InvokeAttempt) -> None:
-        """Call a step's callback."""
+        """Call a step's callback, or what a test has put in its place."""
         context = AttemptContext(effect.step, effect.attempt, effect.config)
         code = self._code[effect.step]
+        if effect.mocked is not None:
+            code = mocked_code(code, effect.mocked)
         self._attempts[effect.step] = Attempt(
             context, code, context, self._host.timers, self._attempt_over
         )
@@ -343,9 +347,11 @@ class Incarnation:
         if not self._is_closed:
             self._is_closed = True
             self._code.clear()
-            tasks = self._tasks if self._run is None else {self._run, *self._tasks}
-            for task in tuple(tasks):
-                task.cancel()
+            # A cancelled task refers to its frames, and they to this: without the link back they are garbage at once.
+            tasks, self._run, self._tasks = (*self._tasks, self._run), None, set()
+            for task in tasks:
+                if task is not None:
+                    task.cancel()
         for attempt in self._attempts.values():
             attempt.cancel()
         self._attempts.clear()

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from emulator.core.state import InstanceState
 from emulator.domain.config import PRODUCTION_DEFAULTS, StepConfig
+from emulator.domain.cron import Cron
 from emulator.domain.instance import Schedule
-from emulator.domain.limits import DEFAULT_INSTANCE_STEPS
+from emulator.domain.limits import DEFAULT_INSTANCE_STEPS, DEFAULT_RETENTION_MS
+from emulator.domain.status import InstanceStatus
 from emulator.engine.steps import StepContext
 
 
@@ -35,8 +38,9 @@ class WorkflowDefinition:
     """A workflow that the engine can run.
 
     `program` makes the user code of one incarnation. `concurrency_limit` is how many instances may run at once (None: any
-    number), `step_limit` how many `do` steps one incarnation may ask for (Cloudflare: wrangler configuration, workflows).
-    `preserve_non_retryable_message` is Cloudflare's compatibility flag: without it, an uncaught NonRetryableError ends the
+    number), `step_limit` how many `do` steps one incarnation may ask for, and the retentions for how long finished
+    instances are kept that were created without (Cloudflare: wrangler configuration, workflows).
+    `schedules` are for `emulator.engine.schedules`. `preserve_non_retryable_message` is Cloudflare's compatibility flag: without it, an uncaught NonRetryableError ends the
     instance with a general text.
     """
 
@@ -46,5 +50,22 @@ class WorkflowDefinition:
     script_name: str = ""
     step_limit: int = DEFAULT_INSTANCE_STEPS
     concurrency_limit: int | None = None
+    success_retention_ms: int = DEFAULT_RETENTION_MS
+    error_retention_ms: int = DEFAULT_RETENTION_MS
     defaults: StepConfig = field(default=PRODUCTION_DEFAULTS)
+    schedules: tuple[Cron, ...] = ()
     preserve_non_retryable_message: bool = True
+
+    def expires_ms(self, state: InstanceState) -> int | None:
+        """Until when a finished instance is kept, counted from its end; None for one that has not ended.
+
+        "Success" includes being terminated (Cloudflare: Workers API, create, retention).
+        """
+        if state.ended_ms is None:
+            return None
+        made = state.creation
+        if state.status is InstanceStatus.ERRORED:
+            chosen_ms, default_ms = made.error_retention_ms, self.error_retention_ms
+        else:
+            chosen_ms, default_ms = made.success_retention_ms, self.success_retention_ms
+        return state.ended_ms + (default_ms if chosen_ms is None else chosen_ms)

@@ -1,7 +1,7 @@
 """Taking up the unfinished instances at start.
 
-All are found first, so that those that ran keep their slots and those that queued their places; then they are taken up
-some at a time, so that a start with many instances does not hold up the rest.
+All that ran are found first, so that they keep their slots; then they are taken up some at a time, so that a start with
+many instances does not hold up the rest. Those that queued are found by the queue itself (see `admission`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 
 from emulator.core.inputs import Input, Recovered
 from emulator.domain.instance import InstanceKey
-from emulator.domain.status import InstanceStatus
 from emulator.engine.admission import Admission
 from emulator.journal.port import InstanceRow, Journal
 
@@ -46,8 +45,6 @@ class Recovery:
             number = rows[-1].number
             for row in rows:
                 self._find(row)
-        for admission in self._admissions.values():
-            admission.admit()
 
     def take_up_some(self) -> None:
         """Post the next ones to the engine."""
@@ -63,8 +60,6 @@ class Recovery:
                 key.id,
                 key.workflow,
             )
-        elif row.status is InstanceStatus.QUEUED:
-            admission.enqueue(key, waking=row.started_ms is not None)
         else:
-            admission.acquire(key, waking=True)
+            admission.claim(key)
             self._found.append(key)

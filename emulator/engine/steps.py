@@ -11,6 +11,7 @@ from emulator.core.effects import Outcome, ReceivedEvent
 from emulator.core.inputs import DoRequested, SleepRequested, StepRequest, WaitRequested
 from emulator.domain import values
 from emulator.domain.config import StepConfig
+from emulator.domain.failure import Failure, exception_of
 from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import StepLimitReached
 
@@ -47,6 +48,17 @@ class StepCode(NamedTuple):
     callback: Callable[[Any], object]
     in_thread: bool = False
     delay: DelayFunction | None = None
+
+
+def mocked_code(code: StepCode, outcome: msgspec.Raw | Failure) -> StepCode:
+    """The code of a step whose callback comes to an outcome that a test wants. Its delay function stays."""
+
+    def callback(_: AttemptContext) -> object:
+        if isinstance(outcome, Failure):
+            raise exception_of(outcome)
+        return values.decode(outcome)
+
+    return StepCode(callback, delay=code.delay)
 
 
 class RollbackCode(NamedTuple):

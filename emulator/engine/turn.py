@@ -13,9 +13,15 @@ from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.steps import StepKey
 from emulator.engine.actor import InstanceActor
 from emulator.errors import EmulatorError
-from emulator.journal.port import Commit, Cut, EntryRow, TimerRow
+from emulator.journal.port import Commit, Cut, EntryRow, TickRow, TimerRow
 
 Reply = asyncio.Future[Any]
+
+
+def refuse(reply: Reply | None, error: Exception) -> None:
+    """Tell whoever waits for the answer that there is none."""
+    if reply is not None and not reply.done():
+        reply.set_exception(error)
 
 
 class Posted(NamedTuple):
@@ -73,14 +79,22 @@ class Turn:
                     commit.disarmed.append((number, step))
                 else:
                     commit.armed.append(TimerRow(number, step, due_ms))
+        self._add_rows(commit)
+        return commit if commit != _NOTHING else None
+
+    def _add_rows(self, commit: Commit) -> None:
         for key, actor in self.actors.items():
+            if not actor.has_new_row():
+                continue
             row = actor.row()
             if key in self.created:
                 commit.created.append(row)
-            elif row != actor.stored_row and actor.number not in commit.deleted:
+                if (schedule := row.creation.schedule) is not None:
+                    tick = TickRow(key.workflow, schedule.cron, schedule.scheduled_ms)
+                    commit.ticks.append(tick)
+            elif actor.number not in commit.deleted:
                 commit.updated[actor.number] = row
             actor.stored_row = row
-        return commit if commit != _NOTHING else None
 
 
 _NOTHING = Commit()

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from emulator.domain.entries import ROLLBACK_EVENTS, Entry, WorkflowQueued, WorkflowStarted
+from emulator.domain.entries import (
+    ROLLBACK_EVENTS,
+    Entry,
+    EventReceived,
+    WorkflowQueued,
+    WorkflowStarted,
+)
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.errors import JournalCorrupt
-from emulator.journal.port import Commit, Cut, InstanceQuery, InstanceRow, StoredInstance, TimerRow
+from emulator.journal.port import (
+    Commit,
+    Cut,
+    EntryRow,
+    InstanceQuery,
+    InstanceRow,
+    StoredInstance,
+    TickRow,
+    TimerRow,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,7 +35,6 @@ if TYPE_CHECKING:
 
 _RECOVERABLE = frozenset(
     {
-        InstanceStatus.QUEUED,
         InstanceStatus.RUNNING,
         InstanceStatus.WAITING_FOR_PAUSE,
         InstanceStatus.ROLLING_BACK,
@@ -41,6 +56,7 @@ class MemoryJournal:
         self._instances: dict[int, _Instance] = {}
         self._numbers: dict[InstanceKey, int] = {}
         self._last_number = 0
+        self._last_ticks: dict[tuple[str, str], int] = {}
 
     async def open(self) -> None:
         """Do nothing: there is nothing to open."""
@@ -75,6 +91,7 @@ class MemoryJournal:
                     instance.timers.pop(step, None)
         for number, step, due_ms in commit.armed:
             self._instances[number].timers[step] = due_ms
+        self._settle(commit.ticks)
 
     async def last_number(self) -> int:
         """The highest number ever given."""
@@ -89,6 +106,18 @@ class MemoryJournal:
             for key in keys
             if (instance := self._named(key))
         }
+
+    async def entries(self, key: InstanceKey, after_seq: int, limit: int) -> list[EntryRow]:
+        """The next entries of an instance, in order, without those of its mailbox."""
+        instance = self._named(key)
+        if instance is None:
+            return []
+        rows = [
+            EntryRow(instance.row.number, seq, entry)
+            for seq, entry in instance.entries.items()
+            if seq > after_seq and not isinstance(entry.fact, EventReceived)
+        ]
+        return sorted(rows, key=attrgetter("seq"))[:limit]
 
     async def existing(self, keys: Sequence[InstanceKey]) -> set[InstanceKey]:
         """Which of these names are taken."""
@@ -123,6 +152,29 @@ class MemoryJournal:
         rows = (self._instances[number].row for number in numbers)
         return [row for row in rows if row.status in _RECOVERABLE][:limit]
 
+    async def queued(self, workflow: str, limit: int, *, waking: bool) -> list[InstanceKey]:
+        """The first of the workflow's queue, of those that wake or of the others."""
+        query = InstanceQuery(workflow, InstanceStatus.QUEUED)
+        rows = [row for row in self._matching(query) if row.waking is waking]
+        rows.sort(key=lambda row: (row.modified_ms, row.number))
+        return [row.creation.key for row in rows[:limit]]
+
+    async def expired(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, int]]:
+        """The instances that expire first, each with its number."""
+        expiries = [each for each in self._expiries() if each[0] <= until_ms]
+        return [
+            (self._instances[number].row.creation.key, number)
+            for _, number in sorted(expiries)[:limit]
+        ]
+
+    async def next_expiry_ms(self) -> int | None:
+        """When the next instance expires, or should have."""
+        return min((expires_ms for expires_ms, _ in self._expiries()), default=None)
+
+    async def shrink(self, _: int, /) -> bool:
+        """Do nothing: there is no file."""
+        return False
+
     async def due(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, TimerRow]]:
         """The earliest timers of waiting and running instances, in order of due time."""
         timers = [timer for timer in self._live_timers() if timer.due_ms <= until_ms]
@@ -135,6 +187,15 @@ class MemoryJournal:
         """When the earliest timer of a waiting instance later than `after_ms` is due."""
         later = (timer.due_ms for timer in self._live_timers() if timer.due_ms > after_ms)
         return min(later, default=None)
+
+    async def last_ticks(self) -> dict[tuple[str, str], int]:
+        """Until when each schedule is settled."""
+        return dict(self._last_ticks)
+
+    def _settle(self, ticks: list[TickRow]) -> None:
+        for workflow, cron, last_ms in ticks:
+            known_ms = self._last_ticks.get((workflow, cron), last_ms)
+            self._last_ticks[workflow, cron] = max(known_ms, last_ms)
 
     def _named(self, key: InstanceKey) -> _Instance | None:
         number = self._numbers.get(key)
@@ -160,6 +221,11 @@ class MemoryJournal:
         """Where in the order of age a listing had come; of a deleted row the one before it tells."""
         number = max((number for number in self._instances if number <= after), default=None)
         return (0 if number is None else self._instances[number].row.creation.created_ms), after
+
+    def _expiries(self) -> Iterator[tuple[int, int]]:
+        for number, instance in self._instances.items():
+            if instance.row.expires_ms is not None:
+                yield instance.row.expires_ms, number
 
     def _live_timers(self) -> Iterator[TimerRow]:
         for number, instance in self._instances.items():

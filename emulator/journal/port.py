@@ -1,6 +1,6 @@
 """The port to the journal: what the engine asks of storage.
 
-The engine is the only writer, and writes one `Commit` a turn: all of it or nothing. What a commit holds, per
+The engine is the only writer. It writes one `Commit` a turn, and one for a tick of the Worker's: all of it or nothing. What a commit holds, per
 instance, is already consistent; the journal adds no rule of its own.
 """
 
@@ -18,7 +18,11 @@ from emulator.errors import JournalCorrupt
 
 
 class InstanceRow(NamedTuple):
-    """The row that listings and scheduling read. `number` is the journal's own short name for an instance."""
+    """The row that listings and scheduling read. `number` is the journal's own short name for an instance.
+
+    `waking` says of a queued one that it goes before those that have never run; `expires_ms` of a finished one how long
+    it is kept.
+    """
 
     number: int
     creation: Creation
@@ -26,6 +30,8 @@ class InstanceRow(NamedTuple):
     modified_ms: int
     started_ms: int | None = None
     ended_ms: int | None = None
+    waking: bool = False
+    expires_ms: int | None = None
 
 
 class EntryRow(NamedTuple):
@@ -42,6 +48,17 @@ class TimerRow(NamedTuple):
     number: int
     step: StepKey
     due_ms: int
+
+
+class TickRow(NamedTuple):
+    """Until when the ticks of a schedule are settled: the last one that was admitted, or when it was first seen.
+
+    `workflow` is empty for a cron trigger of the Worker.
+    """
+
+    workflow: str
+    cron: str
+    last_ms: int
 
 
 class Cut(NamedTuple):
@@ -69,6 +86,8 @@ class Commit:
     )
     """Timers that go: one step's, or all of an instance's (None)."""
     armed: list[TimerRow] = field(default_factory=list[TimerRow])
+    ticks: list[TickRow] = field(default_factory=list[TickRow])
+    """One earlier than what is stored changes nothing."""
 
 
 class StoredInstance(NamedTuple):
@@ -126,6 +145,10 @@ class Journal(Protocol):
         """The instances of these names, those that exist; for one that does not decode, the error."""
         ...
 
+    async def entries(self, key: InstanceKey, after_seq: int, limit: int) -> list[EntryRow]:
+        """The next entries of an instance, in order, without those of its mailbox. None if it does not exist."""
+        ...
+
     async def existing(self, keys: Sequence[InstanceKey]) -> set[InstanceKey]:
         """Which of these names are taken."""
         ...
@@ -147,8 +170,13 @@ class Journal(Protocol):
         ...
 
     async def recoverable(self, after: int, limit: int) -> list[InstanceRow]:
-        """Instances that must be taken up at start, in order of number, above `after`: queued, running, waiting for
-        pause, rolling back. (Waiting ones are found by their timers, paused ones by a request.)"""
+        """Instances that must be taken up at start, in order of number, above `after`: running, waiting for pause,
+        rolling back. (Queued ones stand in the queue, waiting ones are found by their timers, paused ones by a
+        request.)"""
+        ...
+
+    async def queued(self, workflow: str, limit: int, *, waking: bool) -> list[InstanceKey]:
+        """The first of the workflow's queue, of those that wake or of the others: who was queued first, then by number."""
         ...
 
     async def due(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, TimerRow]]:
@@ -160,4 +188,23 @@ class Journal(Protocol):
 
     async def next_due_ms(self, after_ms: int) -> int | None:
         """When the earliest timer, of those that `due` would give, is due later than `after_ms`."""
+        ...
+
+    async def expired(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, int]]:
+        """The instances, each with its number, that expire first, at or before `until_ms`, in order of that."""
+        ...
+
+    async def next_expiry_ms(self) -> int | None:
+        """When the next instance expires, or should have."""
+        ...
+
+    async def shrink(self, most_pages: int, /) -> bool:
+        """Give room that is free inside the file back, `most_pages` at most; says whether there is more.
+
+        The file is shorter when a call has said that there is no more.
+        """
+        ...
+
+    async def last_ticks(self) -> dict[tuple[str, str], int]:
+        """Until when each schedule is settled, by workflow and cron expression, also of those that are gone."""
         ...

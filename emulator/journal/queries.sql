@@ -21,7 +21,7 @@ PRAGMA quick_check(1);
 
 -- whole_commit
 CREATE TEMP VIEW whole_commit AS
-SELECT NULL AS deleted, NULL AS cuts, NULL AS created, NULL AS updated, NULL AS entries, NULL AS received, NULL AS taken, NULL AS disarmed, NULL AS armed;
+SELECT NULL AS deleted, NULL AS cuts, NULL AS created, NULL AS updated, NULL AS entries, NULL AS received, NULL AS taken, NULL AS disarmed, NULL AS armed, NULL AS ticks;
 
 CREATE TEMP TRIGGER apply_commit INSTEAD OF INSERT ON whole_commit
 BEGIN
@@ -46,12 +46,12 @@ BEGIN
     DELETE FROM mailbox WHERE number IN (SELECT value ->> 0 FROM json_each(NEW.cuts));
 
     INSERT INTO instance (
-        number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms,
+        number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
         source, schedule, success_retention_ms, error_retention_ms, params
     )
     SELECT
         value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
-        value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12
+        value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14
     FROM json_each(NEW.created);
 
     UPDATE instance
@@ -59,12 +59,14 @@ BEGIN
         status = change.value ->> 1,
         modified_ms = change.value ->> 2,
         started_ms = change.value ->> 3,
-        ended_ms = change.value ->> 4
+        ended_ms = change.value ->> 4,
+        waking = change.value ->> 5,
+        expires_ms = change.value ->> 6
     FROM json_each(NEW.updated) AS change
     WHERE instance.number = change.value ->> 0;
 
     INSERT INTO entry (number, seq, event, at_ms, step, body)
-    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value -> 5
     FROM json_each(NEW.entries);
 
     INSERT INTO mailbox (number, seq, at_ms, event_type, payload, delivery_id)
@@ -84,15 +86,20 @@ BEGIN
     SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3
     FROM json_each(NEW.armed) WHERE true
     ON CONFLICT DO UPDATE SET due_ms = excluded.due_ms;
+
+    INSERT INTO schedule (workflow, cron, last_ms)
+    SELECT value ->> 0, value ->> 1, value ->> 2
+    FROM json_each(NEW.ticks) WHERE true
+    ON CONFLICT DO UPDATE SET last_ms = max(last_ms, excluded.last_ms);
 END;
 
 -- commit
-INSERT INTO whole_commit (deleted, cuts, created, updated, entries, received, taken, disarmed, armed)
-VALUES (:deleted, :cuts, :created, :updated, :entries, :received, :taken, :disarmed, :armed);
+INSERT INTO whole_commit (deleted, cuts, created, updated, entries, received, taken, disarmed, armed, ticks)
+VALUES (:deleted, :cuts, :created, :updated, :entries, :received, :taken, :disarmed, :armed, :ticks);
 
 -- commit_entries
 INSERT INTO entry (number, seq, event, at_ms, step, body)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value -> 5
 FROM json_each(:entries);
 
 -- last_number
@@ -107,7 +114,7 @@ WITH wanted AS MATERIALIZED (
 SELECT
     (
         SELECT json_group_array(json_array(
-            number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms,
+            number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
             source, schedule, success_retention_ms, error_retention_ms, params
         ))
         FROM wanted CROSS JOIN instance USING (number)
@@ -121,6 +128,21 @@ SELECT
         FROM wanted CROSS JOIN mailbox USING (number)
     );
 
+-- entries
+SELECT json_group_array(json_array(number, seq, event, at_ms, step, body))
+FROM (
+    SELECT number, seq, event, at_ms, step, body
+    FROM instance CROSS JOIN entry USING (number)
+    WHERE workflow = :workflow AND id = :id AND seq > :after_seq
+    ORDER BY seq LIMIT :limit
+);
+
+-- named
+SELECT workflow, id
+FROM instance
+WHERE (:workflow IS NULL OR workflow = :workflow) AND (:id IS NULL OR id = :id)
+ORDER BY number;
+
 -- existing
 SELECT json_group_array(json_array(instance.workflow, instance.id))
 FROM json_each(:keys) AS named
@@ -128,14 +150,14 @@ CROSS JOIN instance ON instance.workflow = named.value ->> 0 AND instance.id = n
 
 -- row
 SELECT json_group_array(json_array(
-    number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms,
+    number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
     source, schedule, success_retention_ms, error_retention_ms, params
 ))
 FROM instance WHERE workflow = :workflow AND id = :id;
 
 -- rows
 SELECT json_group_array(json_array(
-    number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms,
+    number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
     source, schedule, success_retention_ms, error_retention_ms, params
 ))
 FROM (
@@ -160,14 +182,39 @@ FROM (SELECT status, count(*) AS many FROM instance WHERE workflow = :workflow G
 
 -- recoverable
 SELECT json_group_array(json_array(
-    number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms,
+    number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
     source, schedule, success_retention_ms, error_retention_ms, params
 ))
 FROM (
     SELECT * FROM instance
-    WHERE status IN ('queued', 'running', 'waitingForPause', 'rollingBack') AND number > :after
+    WHERE status IN ('running', 'waitingForPause', 'rollingBack') AND number > :after
     ORDER BY number LIMIT :limit
 );
+
+-- queued
+SELECT json_group_array(json_array(workflow, id))
+FROM (
+    SELECT workflow, id FROM instance
+    WHERE status = 'queued' AND workflow = :workflow AND waking = :waking
+    ORDER BY modified_ms, number LIMIT :limit
+);
+
+-- expired
+SELECT json_group_array(json_array(json_array(workflow, id), number))
+FROM (
+    SELECT workflow, id, number FROM instance
+    WHERE expires_ms <= :until_ms
+    ORDER BY expires_ms, number LIMIT :limit
+);
+
+-- next_expiry_ms
+SELECT (SELECT expires_ms FROM instance WHERE expires_ms IS NOT NULL ORDER BY expires_ms LIMIT 1);
+
+-- free_pages
+SELECT freelist_count FROM pragma_freelist_count;
+
+-- checkpoint
+PRAGMA wal_checkpoint(PASSIVE);
 
 -- due
 SELECT json_group_array(json_array(workflow, id, number, kind, step, due_ms))
@@ -184,3 +231,6 @@ SELECT (
     WHERE status IN ('waiting', 'running') AND due_ms > :after_ms
     ORDER BY due_ms LIMIT 1
 );
+
+-- last_ticks
+SELECT json_group_array(json_array(workflow, cron, last_ms)) FROM schedule;

@@ -35,6 +35,8 @@ StoredRow = tuple[
     int,
     int | None,
     int | None,
+    int,
+    int | None,
     str,
     str | None,
     int | None,
@@ -64,10 +66,10 @@ def from_json(text: str, rows: type[_T]) -> _T:
         raise JournalCorrupt(f"A row of the journal cannot be read: {error}.") from error
 
 
-def entry_to_row(row: EntryRow) -> StoredEntry:
-    """Flatten an entry; a step's kind is not kept, for it follows from the event."""
-    at_ms, step, fact = row.entry
-    return row.number, row.seq, fact.event, at_ms, step and step.label, to_json(fact)
+def entry_to_row(row: EntryRow) -> tuple[int, int, int, int, str | None, Fact]:
+    """Flatten an entry; a step's kind is not kept, for it follows from the event. SQLite stores the text of the fact."""
+    number, seq, (at_ms, step, fact) = row
+    return number, seq, fact.event, at_ms, step and step.label, fact
 
 
 def _fact(kind: type[Fact], body: str) -> Fact:
@@ -125,6 +127,8 @@ def instance_to_row(row: InstanceRow) -> StoredRow:
         row.modified_ms,
         row.started_ms,
         row.ended_ms,
+        int(row.waking),
+        row.expires_ms,
         made.source,
         to_json(made.schedule) if made.schedule else None,
         made.success_retention_ms,
@@ -140,7 +144,9 @@ def instance_from_row(stored: StoredRow) -> InstanceRow:
         JournalCorrupt: naming the workflow and the instance.
     """
     number, workflow, id_, status, created_ms, modified_ms, started_ms, ended_ms = stored[:8]
-    source, schedule, success_retention_ms, error_retention_ms, params = stored[8:]
+    waking, expires_ms, source, schedule, success_retention_ms, error_retention_ms, params = stored[
+        8:
+    ]
     try:
         creation = Creation(
             workflow,
@@ -157,12 +163,18 @@ def instance_from_row(stored: StoredRow) -> InstanceRow:
         raise JournalCorrupt(
             f"The row of instance {id_!r} of workflow {workflow!r} cannot be read: {error}."
         ) from error
-    return InstanceRow(number, creation, shown, modified_ms, started_ms, ended_ms)
+    times = modified_ms, started_ms, ended_ms
+    return InstanceRow(number, creation, shown, *times, bool(waking), expires_ms)
 
 
-def keys_from_json(text: str) -> set[InstanceKey]:
+def keys_from_json(text: str) -> list[InstanceKey]:
     """Read names of instances."""
-    return set(from_json(text, list[InstanceKey]))
+    return from_json(text, list[InstanceKey])
+
+
+def numbered_keys_from_json(text: str) -> list[tuple[InstanceKey, int]]:
+    """Read names of instances, each with its number."""
+    return from_json(text, list[tuple[InstanceKey, int]])
 
 
 def instances_from_json(text: str) -> list[InstanceRow]:
@@ -209,18 +221,20 @@ def timers_from_json(text: str) -> list[tuple[InstanceKey, TimerRow]]:
     ]
 
 
-def entries_to_json(entries: list[EntryRow]) -> str:
-    """Encode entries for SQLite, but for those of the mailbox."""
-    return to_json([entry_to_row(row) for row in entries if not is_event(row)])
-
-
-def is_event(row: EntryRow) -> bool:
-    """Whether an entry has its place in the mailbox."""
-    return isinstance(row.entry.fact, EventReceived)
+def entries_to_json(entries: list[EntryRow]) -> tuple[str, str]:
+    """Encode entries for SQLite: those of the log, and those whose place is the mailbox."""
+    logged = [entry_to_row(row) for row in entries if row.entry.fact.event != EventReceived.event]
+    received: list[StoredEvent] = []
+    if len(logged) < len(entries):
+        received = [
+            event_to_row(row) for row in entries if isinstance(row.entry.fact, EventReceived)
+        ]
+    return to_json(logged), to_json(received)
 
 
 def commit_to_json(commit: Commit) -> dict[str, str]:
     """Encode a whole commit: a text for each of its fields."""
+    logged, received = entries_to_json(commit.entries)
     return {
         "deleted": to_json(commit.deleted),
         "cuts": to_json(
@@ -232,12 +246,20 @@ def commit_to_json(commit: Commit) -> dict[str, str]:
         "created": to_json([instance_to_row(row) for row in commit.created]),
         "updated": to_json(
             [
-                (row.number, row.status, row.modified_ms, row.started_ms, row.ended_ms)
+                (
+                    row.number,
+                    row.status,
+                    row.modified_ms,
+                    row.started_ms,
+                    row.ended_ms,
+                    int(row.waking),
+                    row.expires_ms,
+                )
                 for row in commit.updated.values()
             ]
         ),
-        "entries": entries_to_json(commit.entries),
-        "received": to_json([event_to_row(row) for row in commit.entries if is_event(row)]),
+        "entries": logged,
+        "received": received,
         "taken": to_json(commit.taken),
         "disarmed": to_json(
             [(number, step and step.kind, step and step.label) for number, step in commit.disarmed]
@@ -245,4 +267,5 @@ def commit_to_json(commit: Commit) -> dict[str, str]:
         "armed": to_json(
             [(number, step.kind, step.label, due_ms) for number, step, due_ms in commit.armed]
         ),
+        "ticks": to_json(commit.ticks),
     }

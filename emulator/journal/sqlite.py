@@ -22,16 +22,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import aiosqlite
 
+from emulator.domain.entries import EventReceived
 from emulator.domain.status import InstanceStatus
 from emulator.errors import JournalCorrupt, JournalUnavailable, StorageError
 from emulator.journal.lock import JournalLock
+from emulator.journal.port import EntryRow, TickRow
 from emulator.journal.rows import (
+    StoredEntry,
     commit_to_json,
     entries_to_json,
+    entry_from_row,
     from_json,
     instances_from_json,
-    is_event,
     keys_from_json,
+    numbered_keys_from_json,
     stored_from_json,
     timers_from_json,
     to_json,
@@ -147,9 +151,10 @@ class SqliteJournal:
 
     async def commit(self, commit: Commit) -> None:
         """Write all of it, or nothing and raise. See `Journal.commit`."""
-        if commit.entries and not _concerns_rows(commit):
+        if _only_logs(commit):
             # What a step does most: a third of the time of the whole.
-            await self._fetch("commit_entries", entries=entries_to_json(commit.entries))
+            logged, _ = entries_to_json(commit.entries)
+            await self._fetch("commit_entries", entries=logged)
         else:
             await self._fetch("commit", **commit_to_json(commit))
 
@@ -164,9 +169,21 @@ class SqliteJournal:
         [(rows, entries, events)] = await self._fetch("load", keys=to_json(keys))
         return stored_from_json(rows, entries, events)
 
+    async def entries(self, key: InstanceKey, after_seq: int, limit: int) -> list[EntryRow]:
+        """The next entries of an instance, in order, without those of its mailbox."""
+        [(text,)] = await self._listing(
+            STATEMENTS["entries"],
+            workflow=key.workflow,
+            id=key.id,
+            after_seq=after_seq,
+            limit=limit,
+        )
+        stored = from_json(text, list[StoredEntry])
+        return [EntryRow(each[0], each[1], entry_from_row(each, key)) for each in stored]
+
     async def existing(self, keys: Sequence[InstanceKey]) -> set[InstanceKey]:
         """Which of these names are taken."""
-        return keys_from_json(await self._value("existing", keys=to_json(keys)))
+        return set(keys_from_json(await self._value("existing", keys=to_json(keys))))
 
     async def row(self, key: InstanceKey) -> InstanceRow | None:
         """One instance's row."""
@@ -198,6 +215,29 @@ class SqliteJournal:
         """Instances that must be taken up at start, in order of number."""
         return instances_from_json(await self._value("recoverable", after=after, limit=limit))
 
+    async def queued(self, workflow: str, limit: int, *, waking: bool) -> list[InstanceKey]:
+        """The first of the workflow's queue, of those that wake or of the others."""
+        found = await self._value("queued", workflow=workflow, waking=waking, limit=limit)
+        return keys_from_json(found)
+
+    async def expired(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, int]]:
+        """The instances that expire first, each with its number."""
+        return numbered_keys_from_json(await self._value("expired", until_ms=until_ms, limit=limit))
+
+    async def next_expiry_ms(self) -> int | None:
+        """When the next instance expires, or should have."""
+        return await self._value("next_expiry_ms")
+
+    async def shrink(self, most_pages: int, /) -> bool:
+        """Give free pages back, some at a time."""
+        free_pages = await self._value("free_pages")
+        if free_pages:
+            await self._script(f"PRAGMA incremental_vacuum({most_pages:d})")
+        if 0 < free_pages <= most_pages:
+            # Until then the file is as long as it was. A listing under way only puts it off to a later one.
+            await self._fetch("checkpoint")
+        return free_pages > most_pages
+
     async def due(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, TimerRow]]:
         """The earliest timers of waiting instances, in order of due time."""
         return timers_from_json(await self._value("due", until_ms=until_ms, limit=limit))
@@ -205,6 +245,11 @@ class SqliteJournal:
     async def next_due_ms(self, after_ms: int) -> int | None:
         """When the earliest timer of a waiting instance later than `after_ms` is due."""
         return await self._value("next_due_ms", after_ms=after_ms)
+
+    async def last_ticks(self) -> dict[tuple[str, str], int]:
+        """Until when each schedule is settled."""
+        rows = from_json(await self._value("last_ticks"), list[TickRow])
+        return {(row.workflow, row.cron): row.last_ms for row in rows}
 
     async def _prepare(self, writer: aiosqlite.Connection) -> None:
         version = await inspect(writer, self._where)
@@ -238,6 +283,13 @@ class SqliteJournal:
             # aiosqlite's annotation says a sequence, SQLite takes names as well.
             return list(await connection.execute_fetchall(sql, parameters))
 
+    async def _script(self, sql: str) -> None:
+        """Run a pragma to its end: of one that answers nothing `execute` makes the first step only, here a page."""
+        if self._writer is None:
+            raise JournalUnavailable(f"The journal {self._where} is not open.")
+        with self._clear_errors():
+            await self._writer.executescript(sql)
+
     @contextmanager
     def _clear_errors(self) -> Generator[None, None, None]:
         try:
@@ -246,16 +298,17 @@ class SqliteJournal:
             raise _storage_error(error, self._where) from error
 
 
-def _concerns_rows(commit: Commit) -> bool:
-    return bool(
+def _only_logs(commit: Commit) -> bool:
+    return not (
         commit.deleted
         or commit.cuts
         or commit.created
         or commit.updated
+        or commit.taken
         or commit.disarmed
         or commit.armed
-        or commit.taken
-        or any(is_event(row) for row in commit.entries)
+        or commit.ticks
+        or any(row.entry.fact.event == EventReceived.event for row in commit.entries)
     )
 
 

@@ -7,7 +7,7 @@ that the instance started with, the config of a step that is rolled back. So a l
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -17,6 +17,7 @@ from emulator.domain.config import StepConfig
 from emulator.domain.entries import Entry, Fact
 from emulator.domain.instance import Creation
 from emulator.domain.steps import StepKey
+from emulator.errors import InvalidSubscription
 from emulator.projection.rendering import REDACTED, Json, config_json, failure_json
 
 EVENT_TYPES: Final[dict[type[Fact], str]] = {
@@ -56,6 +57,41 @@ TERMINAL_EVENTS: Final = frozenset(
     {"workflow_completed", "workflow_errored", "workflow_terminated"}
 )
 """The types after which nothing comes, unless the instance is restarted."""
+
+
+MAX_CURSOR: Final = 2**53 - 1
+"""The largest whole number of JavaScript's."""
+
+
+class EventFilter(NamedTuple):
+    """Which events a subscription wants: those after number `cursor`, of these types."""
+
+    cursor: int = 0
+    types: frozenset[str] = frozenset(EVENT_TYPES.values())
+
+
+def event_filter(cursor: object = None, types: object = None) -> EventFilter:
+    """Check the options of a subscription; None is one that is not given (Cloudflare: Workers API, subscribe).
+
+    Raises:
+        InvalidSubscription: the cursor is no whole number from 0 up, or the types are no list of types of events.
+    """
+    wanted = EventFilter()
+    if cursor is not None:
+        if type(cursor) is not int or not 0 <= cursor <= MAX_CURSOR:
+            raise InvalidSubscription(
+                detail=f"cursor must be a whole number from 0 up, not {cursor!r}"
+            )
+        wanted = wanted._replace(cursor=cursor)
+    if types is not None:
+        if not isinstance(types, (list, tuple)):
+            raise InvalidSubscription(detail=f"filter must be a list of types, not {types!r}")
+        for each in cast("list[Any]", types):
+            if not isinstance(each, str) or each not in wanted.types:
+                known = ", ".join(sorted(wanted.types))
+                raise InvalidSubscription(detail=f"filter: {each!r} is none of {known}")
+        wanted = wanted._replace(types=frozenset(cast("list[str]", types)))
+    return wanted
 
 
 class EventLog:

@@ -19,6 +19,7 @@ from emulator.domain.status import InstanceStatus
 from emulator.errors import JournalCorrupt, JournalUnavailable
 from emulator.journal.port import (
     Commit,
+    EntryRow,
     InstanceQuery,
     InstanceRow,
     Journal,
@@ -141,6 +142,11 @@ class FaultyJournal:
         with self._use():
             return await self._inner.load(keys)
 
+    async def entries(self, key: InstanceKey, after_seq: int, limit: int) -> list[EntryRow]:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.entries(key, after_seq, limit)
+
     async def existing(self, keys: Sequence[InstanceKey]) -> set[InstanceKey]:
         """See `Journal`."""
         with self._use():
@@ -171,6 +177,26 @@ class FaultyJournal:
         with self._use():
             return await self._inner.recoverable(after, limit)
 
+    async def queued(self, workflow: str, limit: int, *, waking: bool) -> list[InstanceKey]:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.queued(workflow, limit, waking=waking)
+
+    async def expired(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, int]]:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.expired(until_ms, limit)
+
+    async def next_expiry_ms(self) -> int | None:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.next_expiry_ms()
+
+    async def shrink(self, most_pages: int, /) -> bool:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.shrink(most_pages)
+
     async def due(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, TimerRow]]:
         """See `Journal`."""
         with self._use():
@@ -180,6 +206,11 @@ class FaultyJournal:
         """See `Journal`."""
         with self._use():
             return await self._inner.next_due_ms(after_ms)
+
+    async def last_ticks(self) -> dict[tuple[str, str], int]:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.last_ticks()
 
     def _die(self, end: BaseException) -> None:
         self._end = end

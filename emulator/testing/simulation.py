@@ -32,6 +32,7 @@ from emulator.core.inputs import (
 from emulator.core.state import InstanceState
 from emulator.domain import values
 from emulator.domain.instance import Creation, InstanceKey
+from emulator.domain.limits import DEFAULT_RETENTION_MS
 from emulator.domain.status import TERMINAL, InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.engine.engine import Engine
@@ -58,6 +59,7 @@ from emulator.testing.trace import (
 
 _RESTS_MS = (0, 0, 0, 1, 2, 30, 6_000, 70_000, 4_000_000)
 _SKEWS_MS = (-4_000_000, -2_000, 1_500, 100_000, 10_000_000)
+_RETENTIONS_MS = (1, 5_000, 3_600_000, DEFAULT_RETENTION_MS)
 _FAR_FUTURE_MS = 2**53
 _ALL = 1_000_000
 _LONG_REST_MS = 86_400_000
@@ -71,6 +73,7 @@ LAWS = (
     steps.patience,
     instances.progress,
     instances.closure,
+    instances.retention,
     instances.order,
     instances.quiet,
     instances.rollback,
@@ -108,6 +111,8 @@ class Simulation:
         self.scripts = [draw_script(rng, threads=not self.uses_sqlite) for _ in range(many)]
         self.limits = {f"w{place}": rng.choice((None, None, 1, 2)) for place in range(many)}
         self.max_live = rng.choice((0, 1, 3, 1_000))
+        # Of its own, so that the rest of a seed is what it was.
+        self.retention_ms = random.Random(f"retention {seed}").choice(_RETENTIONS_MS)  # noqa: S311
         self._journal: Journal = SqliteJournal(":memory:") if self.uses_sqlite else MemoryJournal()
         self._stage = Stage(0, self.trace, Counter())
         self._shown: dict[int, InstanceRow] = {}
@@ -196,7 +201,11 @@ class Simulation:
     def _definitions(self, stage: Stage) -> Iterable[WorkflowDefinition]:
         for (name, limit), script in zip(self.limits.items(), self.scripts, strict=True):
             yield WorkflowDefinition(
-                name, lambda script=script: Performer(script, stage), concurrency_limit=limit
+                name,
+                lambda script=script: Performer(script, stage),
+                concurrency_limit=limit,
+                success_retention_ms=self.retention_ms,
+                error_retention_ms=self.retention_ms,
             )
 
     async def _end_of(self, engine: Engine) -> str:

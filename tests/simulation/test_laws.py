@@ -46,6 +46,7 @@ from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 from emulator.engine import incarnation
 from emulator.engine.admission import Admission
+from emulator.engine.programs import WorkflowDefinition
 from emulator.journal.port import Commit, Cut, EntryRow, InstanceRow
 from emulator.testing.laws import answers, instances, moments, steps
 from emulator.testing.laws.breach import LawBroken
@@ -104,10 +105,15 @@ class History:
         self.trace.add(Invoked(1, KEY, step, attempt, rollback, in_thread))
         return self
 
-    def call(self, operation: str, outcome: str, *during: Fact, detail: object = None) -> History:
+    def call(
+        self, operation: str, outcome: str, *during: Fact | Commit, detail: object = None
+    ) -> History:
         self.trace.add(Asked(1, 1, KEY, operation, detail))
-        for fact in during:
-            self.then(fact)
+        for happening in during:
+            if isinstance(happening, Commit):
+                self.commit(happening)
+            else:
+                self.then(happening)
         self.trace.add(Answered(1, outcome))
         return self
 
@@ -161,7 +167,8 @@ GOOD = {
         _ended().commit(Commit(cuts=[Cut(1, frozenset({CHARGE}))])).then(WorkflowQueued())
         .then(WorkflowRunning()).charged().then(WorkflowSucceeded(DONE))
     ),
-    "is deleted": lambda: History().commit(Commit(deleted=[1])),
+    "is deleted": lambda: History().call("delete", "done", Commit(deleted=[1])),
+    "has expired": lambda: _ended().commit(Commit(deleted=[1])),
     "is paused": lambda: History().call("pause", "done", WorkflowPaused()).then(WorkflowTerminated()),
 }  # fmt: skip
 
@@ -222,6 +229,10 @@ BROKEN: dict[str, tuple[Law, Callable[[], History]]] = {
         instances.closure,
         lambda: _ended().then(EventReceived("paid")),
     ),
+    "an instance that runs is removed, and nobody has asked": (
+        instances.retention,
+        lambda: History().commit(Commit(deleted=[1])),
+    ),
     "the second event is taken first": (
         instances.order,
         lambda: _with_events().then(WaitCompleted(6, 0), PAID),
@@ -248,7 +259,7 @@ BROKEN: dict[str, tuple[Law, Callable[[], History]]] = {
     "a finished instance invokes": (instances.quiet, lambda: _ended().invoke(SHIP)),
     "a deleted instance invokes": (
         instances.quiet,
-        lambda: History().commit(Commit(deleted=[1])).invoke(CHARGE),
+        lambda: _ended().commit(Commit(deleted=[1])).invoke(SHIP),
     ),
     "an instance that rolls back calls a callback": (
         instances.quiet,
@@ -424,6 +435,16 @@ def test_the_simulation_finds_an_engine_that_lets_everybody_in(
 
     monkeypatch.setattr(Admission, "acquire", acquire)
     assert "slots: " in _first_failure()
+
+
+def test_the_simulation_finds_an_engine_whose_running_instances_expire(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def expires_ms(definition: WorkflowDefinition, state: InstanceState) -> int:
+        return state.modified_ms + definition.success_retention_ms
+
+    monkeypatch.setattr(WorkflowDefinition, "expires_ms", expires_ms)
+    assert "retention: " in _first_failure()
 
 
 def test_the_simulation_finds_an_engine_that_does_not_wait_for_the_code_to_react(

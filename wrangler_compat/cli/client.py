@@ -20,7 +20,7 @@ LATEST: Final = "latest"
 """Stands for the id of the newest instance (as in wrangler)."""
 
 _NO_BODY: Final = object()
-_WORKFLOWS: Final = "/client/v4/accounts/local/workflows"
+WORKFLOWS: Final = "/client/v4/accounts/local/workflows"
 _FORBIDDEN: Final = 403
 _TIMEOUT: Final = httpx.Timeout(60, connect=5)  # an answer may wait for a rollback
 
@@ -37,10 +37,11 @@ class Page(NamedTuple):
 
 
 class Client:
-    """A connection to the emulator at `url`. A `with` block closes it."""
+    """A connection to an API of the emulator at `url`, below `prefix`. A `with` block closes it."""
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, prefix: str = WORKFLOWS) -> None:
         self._url = url.rstrip("/")
+        self._prefix = prefix
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         # Not through a proxy of the environment: the emulator is near.
         self._http = httpx.Client(headers=headers, timeout=_TIMEOUT, trust_env=False)
@@ -57,7 +58,7 @@ class Client:
         self._http.close()
 
     def ask(self, method: str, *path: str, body: object = _NO_BODY) -> Any:
-        """Send a request below the workflows; the `result` of the answer.
+        """Send a request below the prefix; the `result` of the answer.
 
         Raises:
             NotReached: no emulator answers.
@@ -109,7 +110,7 @@ class Client:
     def _send(
         self, method: str, path: tuple[str, ...], query: Mapping[str, object], body: object
     ) -> httpx.Response:
-        url = "/".join((self._url + _WORKFLOWS, *(quote(part, safe="") for part in path)))
+        url = "/".join((self._url + self._prefix, *(quote(part, safe="") for part in path)))
         # Not httpx's own JSON: it cannot write a lone surrogate, and the server shall say that.
         content = None if body is _NO_BODY else json.dumps(body)
         given = {key: str(value) for key, value in query.items() if value is not None}

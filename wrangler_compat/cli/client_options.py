@@ -24,11 +24,11 @@ class Emulator(NamedTuple):
     url: str
     token: str | None
 
-    def connect(self) -> Client:
-        """Make a client, to be used in a `with` block."""
-        from wrangler_compat.cli.client import Client  # httpx takes long to import
+    def connect(self, prefix: str | None = None) -> Client:
+        """Make a client, to be used in a `with` block, of the workflows' API unless another is named."""
+        from wrangler_compat.cli.client import WORKFLOWS, Client  # httpx takes long to import
 
-        return Client(self.url, self.token)
+        return Client(self.url, self.token, prefix or WORKFLOWS)
 
 
 def asks_emulator(command: Command) -> Command:

@@ -41,7 +41,9 @@ FAILED = 1
     show_default=True,
     help="How many resting instances keep their code in memory.",
 )
+@click.option("--keep-all", is_flag=True, help="Keep finished instances beyond their retention.")
 @click.option("--fast-retries", is_flag=True, help="Retry after 1 s by default, not after 10 s.")
+@click.option("--catch-up", is_flag=True, help="Fire the last tick that each schedule has missed.")
 @click.option("--reload", is_flag=True, help="Start anew when a file of the project changes.")
 @click.option("--api-token", envvar="WORKFLOW_EMULATOR_API_TOKEN", help="What the APIs ask for.")
 @click.option("--access-log", is_flag=True, help="Tell every request.")
@@ -53,7 +55,9 @@ def dev(
     environment: str | None,
     durability: str,
     max_live: int,
+    keep_all: bool,
     fast_retries: bool,
+    catch_up: bool,
     reload: bool,
     api_token: str | None,
     access_log: bool,
@@ -67,7 +71,9 @@ def dev(
         environment,
         full_durability=durability == "full",
         max_live=max_live,
+        keep_all=keep_all,
         fast_retries=fast_retries,
+        catch_up=catch_up,
         api_token=api_token,
         access_log=access_log,
     )

@@ -10,8 +10,12 @@ from typing import Final
 import click
 
 COMMANDS: Final = {
+    "check": "wrangler_compat.cli.check:check",
     "dev": "wrangler_compat.cli.dev:dev",
+    "export": "wrangler_compat.cli.export:export",
+    "replay": "wrangler_compat.cli.replay:replay",
     "run": "wrangler_compat.cli.run:run",
+    "schedules": "wrangler_compat.cli.schedules:schedules",
     "workflows": "wrangler_compat.cli.workflows:workflows",
 }
 """Where each command is."""

@@ -16,7 +16,9 @@ class DevOptions(NamedTuple):
     environment: str | None
     full_durability: bool
     max_live: int
+    keep_all: bool
     fast_retries: bool
+    catch_up: bool
     api_token: str | None
     access_log: bool
 

@@ -96,7 +96,8 @@ async def _run(asked: _Asked, output: TextIO) -> NoReturn:
 
     config = load_config(asked.directory, asked.environment)
     journal = journal_of(config, asked.persist_to or ":memory:")
-    async with open_project(config, journal, fast_retries=asked.fast_retries) as project:
+    opening = open_project(config, journal, fast_retries=asked.fast_retries, schedules="off")
+    async with opening as project:
         operations = Operations(project.engine, since_ms=project.engine.now_ms())
         new = NewInstance(asked.instance_id, asked.params)
         made = await operations.create(asked.workflow, new)

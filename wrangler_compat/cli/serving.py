@@ -31,6 +31,7 @@ import uvicorn
 
 from emulator.errors import EngineStopped
 from emulator.journal.lock import JournalLock
+from wrangler_compat.cli.connection import PatientConnection
 from wrangler_compat.cli.options import DevOptions
 from wrangler_compat.config import WorkerConfig, load_config
 from wrangler_compat.project import (
@@ -44,6 +45,9 @@ from wrangler_compat.server import Access
 
 GRACE_S: Final = 0.8
 """How long an orderly end may take."""
+
+ANSWERING_GRACE_S: Final = 0.4
+"""How long of that requests that are being answered have; streams have no end and are cut off."""
 
 _LOOPBACKS: Final = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 
@@ -79,7 +83,12 @@ class _Process:
             self._config, options.journal_folder, full_durability=options.full_durability
         )
         opening = open_project(
-            self._config, journal, max_live=options.max_live, fast_retries=options.fast_retries
+            self._config,
+            journal,
+            max_live=options.max_live,
+            keep_all=options.keep_all,
+            fast_retries=options.fast_retries,
+            schedules="catch up" if options.catch_up else "on",
         )
         async with opening as project:
             port: int = self._sockets[0].getsockname()[1]
@@ -95,6 +104,7 @@ class _Process:
         access = Access(self._options.api_token, only_loopback=not self._options.is_exposed)
         config = uvicorn.Config(
             project.app(access),
+            http=PatientConnection,
             lifespan="off",
             ws="none",
             log_config=None,
@@ -108,7 +118,9 @@ class _Process:
         await asyncio.wait((serving, stopping, failing), return_when=asyncio.FIRST_COMPLETED)
         if failing.done() and isinstance(failing.exception(), EngineStopped):
             return 1  # the engine has said why
-        server.should_exit = server.force_exit = True
+        server.should_exit = True
+        await asyncio.wait((serving,), timeout=ANSWERING_GRACE_S)
+        server.force_exit = True
         await serving
         return 0
 
@@ -197,6 +209,8 @@ async def _introduction(project: Project, options: DevOptions, port: int) -> str
     for name, definition in project.engine.definitions.items():
         file = _file_of(project.classes[definition.class_name], config.root)
         lines.append(f"  workflow {name}: class {definition.class_name} in {file}")
+        lines += [f"    scheduled at {each.text} (UTC)" for each in definition.schedules]
+    lines += [f"  cron trigger {each} (UTC)" for each in config.crons]
     absent = {**config.unsupplied, **dict(foreign_workflows(config.workflows))}
     for binding, kind in absent.items():
         if binding not in config.suppliers:

@@ -9,6 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from emulator.domain.cron import parse_cron
+from emulator.domain.duration import retention_ms
+from emulator.domain.limits import DAY_MS, DEFAULT_RETENTION_MS, MAX_RETENTION_MS
+from emulator.errors import InvalidCron, InvalidRetention
 from wrangler_compat.config.document import read_document
 from wrangler_compat.config.locate import find_config
 from wrangler_compat.config.model import Retention, WorkerConfig, WorkflowConfig
@@ -80,7 +84,9 @@ class _Loading:
         name = top.name or "worker"
         if self.at:
             name = own.name or f"{name}-{self.environment}"
+        crons_at: KeyPath = (*(self.at if own.triggers else ()), "triggers", "crons")
         triggers = own.triggers or top.triggers
+        crons = self._crons((triggers and triggers.crons) or [], crons_at)
         flags = (
             top.compatibility_flags if own.compatibility_flags is None else own.compatibility_flags
         )
@@ -96,7 +102,7 @@ class _Loading:
             compatibility_flags=frozenset(flags or ()),
             workflows=workflows,
             vars=(own.vars or {}) | local_variables(root, self.environment),
-            crons=tuple((triggers and triggers.crons) or ()),
+            crons=crons,
             unsupplied=unsupplied_bindings(self.raw),
             suppliers=read_suppliers(root),
             warnings=tuple(self.warnings),
@@ -153,16 +159,50 @@ class _Loading:
                 f'"{entry.name}" has a step limit of {step_limit:,}, which exceeds the production maximum of '
                 f"{MAX_PRODUCTION_STEPS:,}. This configuration may not work when deployed.",
             )
-        schedules = [entry.schedules] if isinstance(entry.schedules, str) else entry.schedules or []
-        retention = entry.default_retention or DefaultRetention()
+        schedules = self._crons(entry.schedules or [], (*at, "schedules"))
         return WorkflowConfig(
             name=entry.name,
             class_name=class_name,
             step_limit=step_limit,
             concurrency_limit=entry.concurrency and entry.concurrency.limit,
-            schedules=tuple(schedules),
-            default_retention=Retention(retention.success_retention, retention.error_retention),
+            schedules=schedules,
+            default_retention=self._retention(
+                entry.default_retention or DefaultRetention(), (*at, "default_retention")
+            ),
         )
+
+    def _retention(self, given: DefaultRetention, at: KeyPath) -> Retention:
+        """Read how long finished instances are kept."""
+        return Retention(
+            self._retention_ms(given.success_retention, (*at, "success_retention")),
+            self._retention_ms(given.error_retention, (*at, "error_retention")),
+        )
+
+    def _retention_ms(self, given: int | str | None, at: KeyPath) -> int:
+        if given is None:
+            return DEFAULT_RETENTION_MS
+        try:
+            return retention_ms(given)
+        except InvalidRetention:
+            self.reader.report(
+                at,
+                f'got {given_text(given)}; expected a duration such as "7 days", of '
+                f"{MAX_RETENTION_MS // DAY_MS} days at most.",
+            )
+            return DEFAULT_RETENTION_MS
+
+    def _crons(self, given: str | list[str], at: KeyPath) -> tuple[str, ...]:
+        """Check cron expressions: one, or a list."""
+        if isinstance(given, str):
+            placed: list[tuple[KeyPath, str]] = [(at, given)]
+        else:
+            placed = [((*at, index), text) for index, text in enumerate(given)]
+        for place, text in placed:
+            try:
+                parse_cron(text)
+            except InvalidCron as error:
+                self.reader.report(place, error.message)
+        return tuple(text for _, text in placed)
 
     def _report_twins(self, found: list[tuple[KeyPath, WorkflowConfig]]) -> None:
         """Report a binding that is taken, and a workflow that is said to be two classes."""

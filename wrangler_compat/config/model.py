@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from emulator.domain.limits import DEFAULT_RETENTION_MS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -12,10 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long finished instances are kept: milliseconds or a duration text; None for the default."""
+    """How long finished instances are kept."""
 
-    success: int | str | None = None
-    error: int | str | None = None
+    success_ms: int = DEFAULT_RETENTION_MS
+    error_ms: int = DEFAULT_RETENTION_MS
 
 
 @dataclass(frozen=True, slots=True)

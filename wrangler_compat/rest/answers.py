@@ -8,7 +8,7 @@ a client with 409, 429 or 5xx: Cloudflare's SDK would send the request again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -24,6 +24,7 @@ from emulator.errors import (
     InstanceNotFound,
     InvalidInput,
     InvalidInstanceId,
+    InvalidRetention,
     NotFound,
     PayloadTooLarge,
     StepNotFound,
@@ -83,6 +84,19 @@ LOCAL: Final[dict[type[EmulatorError], LocalAnswer]] = {
 """`wrangler dev` answers some mistakes with 500, and so do we: its only client looks at the text."""
 
 
+HINTS: Final[dict[type[EmulatorError], str]] = {
+    InvalidInstanceId: (
+        'An id is 1 to 100 letters, digits, "_" and "-", and does not begin with "-". '
+        "Without one, an id is made up."
+    ),
+    InvalidRetention: 'A retention is milliseconds or a text such as "3 days", up to 30 days.',
+    InstanceAlreadyExists: "Choose another id, or delete the instance that has it.",
+    CannotTerminate: "It has ended already. Restart it to let it run again.",
+    EngineStopped: "Start the emulator again: nothing that it acknowledged is lost.",
+}
+"""What is allowed, or what to do: where Cloudflare's texts do not say it, `messages` does."""
+
+
 def success(result: object, result_info: dict[str, Any] | None = None) -> Response:
     """The envelope of an answer."""
     envelope: dict[str, Any] = {"success": True, "errors": [], "messages": [], "result": result}
@@ -91,12 +105,12 @@ def success(result: object, result_info: dict[str, Any] | None = None) -> Respon
     return _json(envelope, 200)
 
 
-def failure(status: int, code: int, *texts: str, explanation: str | None = None) -> Response:
-    """The envelope of a refusal: one error for each text. `explanation` says in words what a code does not."""
+def failure(status: int, code: int, *texts: str, explanations: Iterable[str] = ()) -> Response:
+    """The envelope of a refusal: one error for each text. `explanations` say in words what a code does not."""
     envelope = {
         "success": False,
         "errors": [{"code": code, "message": text} for text in texts],
-        "messages": [] if explanation is None else [{"code": code, "message": explanation}],
+        "messages": [{"code": code, "message": explanation} for explanation in explanations],
         "result": None,
     }
     return _json(envelope, status)
@@ -128,7 +142,9 @@ async def remote_failure(_: Request, error: Exception) -> Response:
     assert isinstance(error, EmulatorError)
     status, code, message = remote_answer(error)
     _note(status, error)
-    return failure(status, code, message, explanation=error.message)
+    return failure(
+        status, code, message, explanations=[*error.message.splitlines(), *_hints(error)]
+    )
 
 
 async def local_failure(request: Request, error: Exception) -> Response:
@@ -141,18 +157,19 @@ async def local_failure(request: Request, error: Exception) -> Response:
         key: segment(request, key) if key in request.path_params else ""
         for key in ("workflow", "id")
     }
-    # Several problems stand one a line.
-    lines = error.message.splitlines() or [""]
-    return failure(
-        status,
-        code,
-        *(text.format(name=error.name, message=line, **names) for line in lines),
-    )
+    lines = error.message.splitlines() or [""]  # several problems stand one a line
+    texts = (text.format(name=error.name, message=line, **names) for line in lines)
+    unsaid = [error.message] if isinstance(error, WorkflowNotFound) else []
+    return failure(status, code, *texts, explanations=[*unsaid, *_hints(error)])
 
 
 async def crashed(_: Request, error: Exception) -> Response:
     """Answer what nobody expected; whoever serves the application logs it."""
-    return failure(500, INTERNAL, "workflows.api.error.internal_server", explanation=repr(error))
+    return failure(500, INTERNAL, "workflows.api.error.internal_server", explanations=[repr(error)])
+
+
+def _hints(error: EmulatorError) -> list[str]:
+    return [HINTS[kind] for kind in type(error).__mro__ if kind in HINTS]
 
 
 def _note(status: int, error: EmulatorError) -> None:

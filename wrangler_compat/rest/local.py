@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from emulator.domain.instance import InstanceKey
-from emulator.domain.status import InstanceStatus
 from emulator.engine.programs import WorkflowDefinition
 from emulator.errors import EmulatorError
 from emulator.journal.port import InstanceQuery
@@ -25,8 +22,12 @@ from wrangler_compat.rest.answers import (
     local_failure,
     success,
 )
+from wrangler_compat.rest.event_stream import subscribe
+from wrangler_compat.rest.local_document import LISTED_STATUSES, local_document
 from wrangler_compat.rest.operations import Operations, encode_payload
 from wrangler_compat.rest.requests import (
+    DEFAULT_PAGE_ROWS,
+    MAX_PAGE_ROWS,
     LocalInstance,
     Query,
     convert,
@@ -36,21 +37,6 @@ from wrangler_compat.rest.requests import (
     status_change,
 )
 
-STATUSES: Final = (
-    InstanceStatus.QUEUED,
-    InstanceStatus.RUNNING,
-    InstanceStatus.PAUSED,
-    InstanceStatus.ERRORED,
-    InstanceStatus.TERMINATED,
-    InstanceStatus.COMPLETE,
-    InstanceStatus.WAITING_FOR_PAUSE,
-    InstanceStatus.WAITING,
-)
-"""The statuses that this API knows; `rollingBack` is shown when there is one."""
-
-DEFAULT_PAGE_ROWS: Final = 25
-MAX_PAGE_ROWS: Final = 100
-
 
 def local_api(operations: Operations) -> Starlette:
     """Make the application, whose paths begin after the prefix and are not decoded yet."""
@@ -58,12 +44,15 @@ def local_api(operations: Operations) -> Starlette:
     instances = "/workflows/{workflow}/instances"
     one = instances + "/{id:path}"  # the id of a scheduled instance may hold a slash
     routes = [
+        Route("/", _document, methods=["GET"]),
+        Route("/local/workers", api.list_workers, methods=["GET"]),
         Route("/workflows", api.list_workflows, methods=["GET"]),
         Route("/workflows/{workflow}", api.describe_workflow, methods=["GET"]),
         Route("/workflows/{workflow}", api.delete_workflow, methods=["DELETE"]),
         Route(instances, api.list_instances, methods=["GET"]),
         Route(instances, api.create, methods=["POST"]),
         Route(instances + "/batch/delete", api.delete_batch, methods=["POST"]),
+        Route(one + "/subscribe", api.subscribe, methods=["GET"]),
         Route(one + "/status", api.change_status, methods=["PATCH"]),
         Route(one + "/events/{event_type:path}", api.send_event, methods=["POST"]),
         Route(one, api.describe, methods=["GET"]),
@@ -83,11 +72,18 @@ async def _no_route(_: Request, __: Exception) -> Response:
     return PlainTextResponse("404 Not Found", 404)
 
 
+async def _document(_: Request) -> Response:
+    return JSONResponse(local_document())
+
+
 class _LocalApi:
     """The handlers."""
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
+
+    async def list_workers(self, _: Request) -> Response:
+        return success([_worker(self._operations)])
 
     async def list_workflows(self, _: Request) -> Response:
         workflows = [_workflow(each) for each in self._operations.workflows()]
@@ -98,7 +94,10 @@ class _LocalApi:
         counts = await self._operations.status_counts(name)
         definition = self._operations.engine.definition(name)
         return success(
-            {**_workflow(definition), "instances": {**dict.fromkeys(sorted(STATUSES), 0), **counts}}
+            {
+                **_workflow(definition),
+                "instances": {**dict.fromkeys(sorted(LISTED_STATUSES), 0), **counts},
+            }
         )
 
     async def delete_workflow(self, request: Request) -> Response:
@@ -112,7 +111,7 @@ class _LocalApi:
         per_page = query.whole("per_page", DEFAULT_PAGE_ROWS, MAX_PAGE_ROWS)
         wanted = InstanceQuery(
             workflow,
-            query.option("status", STATUSES),
+            query.option("status", LISTED_STATUSES),
             query.instant_ms("date_start", only_utc=True),
             query.instant_ms("date_end", only_utc=True),
             offset=(page - 1) * per_page,
@@ -144,6 +143,9 @@ class _LocalApi:
     async def describe(self, request: Request) -> Response:
         return success(local_detail(await self._operations.detail(_key(request))))
 
+    async def subscribe(self, request: Request) -> Response:
+        return await subscribe(self._operations, request)
+
     async def delete(self, request: Request) -> Response:
         await self._operations.delete(_key(request))
         return success({"success": True})
@@ -174,4 +176,26 @@ def _workflow(definition: WorkflowDefinition) -> Json:
         "name": definition.name,
         "class_name": definition.class_name,
         "script_name": definition.script_name,
+    }
+
+
+def _worker(operations: Operations) -> Json:
+    worker = operations.worker
+    workflows = [
+        {
+            "id": definition.name,
+            "bindingName": worker.bindings[definition.name],
+            "className": definition.class_name,
+            "scriptName": definition.script_name,
+        }
+        for definition in operations.workflows()
+        if definition.name in worker.bindings
+    ]
+    not_emulated: Json = {"kv": [], "d1": [], "r2": [], "do": [], "sendEmail": [], "flagship": []}
+    return {
+        "isSelf": True,
+        "name": worker.name,
+        "bindings": {**not_emulated, "workflows": workflows},
+        "triggers": {"crons": worker.crons},
+        "persistenceScope": worker.scope,
     }

@@ -6,7 +6,8 @@ The two APIs differ in how they are asked and how they answer; what happens is t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
@@ -39,6 +40,7 @@ from emulator.errors import (
 )
 from emulator.journal.port import InstanceQuery, InstanceRow
 from emulator.projection.detail import InstanceDetail, detail
+from emulator.timing.clock import Clock, SystemClock
 from wrangler_compat.rest.requests import NewInstance, StatusChange
 
 ROLLBACK_PATIENCE_S = 30.0
@@ -56,15 +58,36 @@ class BatchDeleted(NamedTuple):
     missing: list[str]
 
 
+class WorkerInfo(NamedTuple):
+    """What is told of the Worker: its name, the bindings of its workflows by their names, its cron triggers.
+
+    `scope` identifies the project to a browser, and does not show where it is.
+    """
+
+    name: str = ""
+    bindings: Mapping[str, str] = MappingProxyType({})
+    crons: tuple[str, ...] = ()
+    scope: str = ""
+
+
 class Operations:
     """The operations of both APIs on the engine's workflows.
 
     `since_ms` is when the workflows are said to have been made: there is no record of that.
     """
 
-    def __init__(self, engine: Engine, since_ms: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        since_ms: int,
+        worker: WorkerInfo | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
         self.engine = engine
         self.since_ms = since_ms
+        self.clock = clock or SystemClock()
+        self.worker = worker or WorkerInfo()
         self._terminating: set[str] = set()
 
     # workflows

@@ -14,9 +14,10 @@ from uuid import NAMESPACE_URL, uuid5
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Match, Route
 
+from emulator.domain.cron import parse_cron
 from emulator.domain.duration import retention_ms
 from emulator.domain.instance import InstanceKey, TriggerSource
 from emulator.domain.limits import MAX_BATCH_INSTANCES
@@ -35,8 +36,12 @@ from wrangler_compat.rest.answers import (
     remote_failure,
     success,
 )
+from wrangler_compat.rest.event_stream import subscribe
 from wrangler_compat.rest.operations import Operations, encode_payload, version_id, workflow_id
+from wrangler_compat.rest.remote_document import remote_document
 from wrangler_compat.rest.requests import (
+    DEFAULT_PAGE_ROWS,
+    MAX_PAGE_ROWS,
     Query,
     RemoteInstance,
     WorkflowUpdate,
@@ -47,9 +52,6 @@ from wrangler_compat.rest.requests import (
     status_change,
 )
 from wrangler_compat.rest.step_output import step_output
-
-DEFAULT_PAGE_ROWS: Final = 25
-MAX_PAGE_ROWS: Final = 100
 
 ACCOUNT: Final = {"id": uuid5(NAMESPACE_URL, "account").hex, "name": "workflow-emulator"}
 
@@ -67,6 +69,7 @@ def remote_api(operations: Operations) -> Starlette:
     )  # wrangler does not encode the slash in the id of a scheduled instance
     version = workflow + "/versions/{version}"
     routes = [
+        Route("/openapi.json", _document, methods=["GET"]),
         Route("/accounts", _accounts, methods=["GET"]),
         Route("/memberships", _memberships, methods=["GET"]),
         Route(workflows, api.list_workflows, methods=["GET"]),
@@ -82,6 +85,7 @@ def remote_api(operations: Operations) -> Starlette:
         Route(instances + "/batch/delete", api.delete_batch, methods=["POST"]),
         Route(instances + "/terminate", api.terminate_all, methods=["PUT"]),
         Route(one + "/step", api.describe_step, methods=["GET"]),
+        Route(one + "/subscribe", api.subscribe, methods=["GET"]),
         Route(one + "/status", api.change_status, methods=["PATCH"]),
         Route(one + "/events/{event_type:path}", api.send_event, methods=["POST"]),
         Route(one, api.describe, methods=["GET"]),
@@ -97,10 +101,32 @@ def remote_api(operations: Operations) -> Starlette:
     )
 
 
-async def _no_route(request: Request, _: Exception) -> Response:
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
     path = request.scope["raw_path"].decode("latin-1")
+    if error.status_code == 405:
+        allowed = ", ".join(sorted(_allowed_methods(request)))
+        answer = failure(
+            405, NO_ROUTE, f"{request.method} is not allowed for {path}, only {allowed}"
+        )
+        answer.headers["allow"] = allowed
+        return answer
     text = f"Could not route to {path}, perhaps your object identifier is invalid?"
     return failure(404, NO_ROUTE, text)
+
+
+def _allowed_methods(request: Request) -> set[str]:
+    """The methods of every route of a path; the router tells those of one."""
+    return {
+        method
+        for route in request.app.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
+
+
+async def _document(_: Request) -> Response:
+    return JSONResponse(remote_document())
 
 
 async def _accounts(_: Request) -> Response:
@@ -136,6 +162,8 @@ class _RemoteApi:
             for value in (retention.success_retention, retention.error_retention):
                 if value is not None:
                     retention_ms(value)
+        for schedule in update.schedules or []:
+            parse_cron(schedule.cron)
         definition = self._definition(request)
         defined = (definition.class_name, definition.script_name)
         if (update.class_name, update.script_name) != defined:
@@ -157,13 +185,13 @@ class _RemoteApi:
     async def describe_version(self, request: Request) -> Response:
         definition = self._definition(request)
         if segment(request, "version") != version_id(definition):
-            return _no_version()
+            return _no_version(definition)
         return success(self._version(definition))
 
     async def describe_graph(self, request: Request) -> Response:
         definition = self._definition(request)
         if segment(request, "version") != version_id(definition):
-            return _no_version()
+            return _no_version(definition)
         keys = ("id", "workflow_id", "class_name", "created_on", "modified_on")
         version = self._version(definition)
         return success({**{key: version[key] for key in keys}, "graph": None})
@@ -252,6 +280,9 @@ class _RemoteApi:
         detail = await self._operations.detail(_key(request))
         return success(step_output(detail, name, kind, attempt or None))
 
+    async def subscribe(self, request: Request) -> Response:
+        return await subscribe(self._operations, request)
+
     async def delete(self, request: Request) -> Response:
         await self._operations.delete(_key(request))
         return success({"status": "ok", "success": True})
@@ -288,7 +319,17 @@ class _RemoteApi:
     async def _workflow(self, definition: WorkflowDefinition) -> Json:
         counts = await self._operations.status_counts(definition.name)
         instances = {**dict.fromkeys(InstanceStatus, 0), **counts}
-        return {**await self._identity(definition), "instances": instances, "script_deleted": False}
+        now_ms = self._engine.now_ms()
+        schedules = [
+            {"cron": cron.text, "next_instance": iso(cron.next_after(now_ms))}
+            for cron in definition.schedules
+        ]
+        return {
+            **await self._identity(definition),
+            "instances": instances,
+            "script_deleted": False,
+            "schedules": schedules,
+        }
 
     def _version(self, definition: WorkflowDefinition) -> Json:
         made_on = iso(self._operations.since_ms)
@@ -302,6 +343,10 @@ class _RemoteApi:
             "language": "python",
             "limits": {"steps": definition.step_limit},
             "concurrency": {"limit": definition.concurrency_limit},
+            "default_retention": {
+                "success_retention": definition.success_retention_ms,
+                "error_retention": definition.error_retention_ms,
+            },
         }
 
     async def _short(self, definition: WorkflowDefinition, instance_id: str) -> Json:
@@ -318,8 +363,10 @@ def _key(request: Request) -> InstanceKey:
     return InstanceKey(segment(request, "workflow"), segment(request, "id"))
 
 
-def _no_version() -> Response:
-    return failure(404, VERSION_NOT_FOUND, "workflows.api.error.version.not_found")
+def _no_version(definition: WorkflowDefinition) -> Response:
+    text = f"The workflow {definition.name} has one version here: {version_id(definition)}."
+    message = "workflows.api.error.version.not_found"
+    return failure(404, VERSION_NOT_FOUND, message, explanations=[text])
 
 
 def _page_of(items: Sequence[T], query: Query) -> tuple[list[T], dict[str, Any]]:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, cast
 from urllib.parse import unquote
 
 import msgspec
+from msgspec import inspect
 from starlette.requests import Request
 
 from emulator.domain.limits import MAX_BATCH_INSTANCES, MAX_CRON_CHARS, MAX_STEP_NAME_CHARS
@@ -24,8 +25,17 @@ from emulator.errors import InvalidInput, InvalidInstanceId, PayloadTooLarge
 MAX_BODY_BYTES: Final = 100 * 1024 * 1024
 """Cloudflare: Workers, limits; the request body of the Free and Pro plans. A batch of the largest params fits."""
 
+DEFAULT_PAGE_ROWS: Final = 25
+MAX_PAGE_ROWS: Final = 100
+MAX_PAGE: Final = 2**53 - 1
+"""The largest whole number that JavaScript has."""
+
+_BAD_OPTION: Final = re.compile(r"Invalid enum value .* - at `\$\.([a-z_.]+)`", re.DOTALL)
+_WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_UTC_DATETIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?Z")
+_TIME: Final = r"T\d\d:\d\d(:\d\d(\.\d+)?)?"
+_UTC_DATETIME: Final = re.compile(rf"\d{{4}}-\d\d-\d\d{_TIME}Z", re.ASCII)
+_DATETIME: Final = re.compile(rf"\d{{4}}-\d\d-\d\d({_TIME}(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
 
 S = TypeVar("S")
 
@@ -176,7 +186,32 @@ def convert(body: object, shape: type[S]) -> S:
     try:
         return msgspec.convert({} if body is msgspec.UNSET else body, shape)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"Invalid input: {error}") from error
+        raise InvalidInput(f"Invalid input: {error}{_options_at(str(error), shape)}") from error
+
+
+def _options_at(problem: str, shape: Any) -> str:
+    """What is allowed at the place where a text is none of some: msgspec does not say it."""
+    place = _BAD_OPTION.fullmatch(problem)
+    if place is None:
+        return ""
+    kind = inspect.type_info(shape)
+    for name in place[1].split("."):
+        kind = _without_none(kind)
+        assert isinstance(kind, inspect.StructType)
+        [kind] = [field.type for field in kind.fields if field.encode_name == name]
+    kind = _without_none(kind)
+    options = (
+        kind.values
+        if isinstance(kind, inspect.LiteralType)
+        else [member.value for member in cast("inspect.EnumType", kind).cls]
+    )
+    return ", expected one of " + "|".join(f'"{option}"' for option in options)
+
+
+def _without_none(kind: inspect.Type) -> inspect.Type:
+    if isinstance(kind, inspect.UnionType):
+        [kind] = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
+    return kind
 
 
 def status_change(body: object) -> StatusChange:
@@ -224,23 +259,22 @@ class Query:
         self._problems: list[str] = []
 
     def text(self, name: str) -> str | None:
-        """A parameter as it was written; None if it is missing or empty."""
-        return self._given.get(name) or None
+        """A parameter as it was written; None if it is missing."""
+        return self._given.get(name)
 
-    def whole(self, name: str, default: int, maximum: int | None = None) -> int:
+    def whole(self, name: str, default: int, maximum: int = MAX_PAGE) -> int:
         """A number from one up."""
         given = self.text(name)
         if given is None:
             return default
-        try:
-            number = int(given)
-        except ValueError:
+        if not _WHOLE.fullmatch(given):
             return self._wrong(
                 name, f'Expected query param to be number but received "{given}"', default
             )
+        number = int(given)
         if number < 1:
             return self._wrong(name, "Too small: expected number to be >=1", default)
-        if maximum is not None and number > maximum:
+        if number > maximum:
             return self._wrong(name, f"Too big: expected number to be <={maximum}", default)
         return number
 
@@ -259,7 +293,7 @@ class Query:
         if given is None:
             return None
         try:
-            if only_utc and not _UTC_DATETIME.fullmatch(given):
+            if not (_UTC_DATETIME if only_utc else _DATETIME).fullmatch(given):
                 raise ValueError(given)
             instant = datetime.fromisoformat(given)
         except ValueError:

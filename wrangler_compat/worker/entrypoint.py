@@ -65,6 +65,9 @@ class ScheduledController(NamedTuple):
     scheduledTime: int  # noqa: N815
     type: str = "scheduled"
 
+    def noRetry(self) -> None:  # noqa: N802
+        """Do nothing: no tick is tried again."""
+
 
 class WorkerEntrypoint:
     """The base of a Worker's class: define `fetch(self, request)`, `scheduled(self, controller)` or both.

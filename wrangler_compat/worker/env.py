@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from emulator.domain.values import JsDict
+from bindings.convert import with_attributes
 from emulator.errors import WorkerLoadError
 from wrangler_compat.config.suppliers import TABLE
 
@@ -45,8 +45,12 @@ class Env:
         return f"Env({', '.join(sorted(self.__dict__))})"
 
 
-async def make_env(config: WorkerConfig, bindings: Mapping[str, object]) -> Env:
-    """Make the environment: variables, what the project supplies, and `bindings` by name.
+async def make_env(
+    config: WorkerConfig,
+    bindings: Mapping[str, object],
+    stand_ins: Mapping[str, object] | None = None,
+) -> Env:
+    """Make the environment: variables, what the project supplies, `bindings` by name; and `stand_ins` instead.
 
     A supplier is called with no argument, or with the variables if it takes one, and may be async. Its module
     is imported as user code is: within `wrangler_compat.worker.loader.project_imports`.
@@ -54,23 +58,15 @@ async def make_env(config: WorkerConfig, bindings: Mapping[str, object]) -> Env:
     Raises:
         WorkerLoadError: a supplier is not there or takes other arguments.
     """
-    variables = {name: _with_attributes(value) for name, value in config.vars.items()}
-    supplied: dict[str, object] = {}
+    variables = {name: with_attributes(value) for name, value in config.vars.items()}
+    supplied: dict[str, object] = dict(stand_ins or {})
     for name, factory in config.suppliers.items():
+        if name in supplied:
+            continue
         made = _call_supplier(_find_supplier(name, factory), factory, variables)
         supplied[name] = await made if inspect.isawaitable(made) else made
     unsupplied = {name: kind for name, kind in config.unsupplied.items() if name not in supplied}
     return Env({**variables, **bindings, **supplied}, unsupplied)
-
-
-def _with_attributes(value: object) -> object:
-    """Give the objects of a JSON variable attributes too, as they have on Cloudflare."""
-    if isinstance(value, dict):
-        items = cast("dict[str, object]", value).items()
-        return JsDict({key: _with_attributes(item) for key, item in items})
-    if isinstance(value, list):
-        return [_with_attributes(item) for item in cast("list[object]", value)]
-    return value
 
 
 def _find_supplier(name: str, factory: str) -> Callable[..., object]:

@@ -12,6 +12,8 @@ CREATE TABLE instance (
     modified_ms INTEGER NOT NULL,
     started_ms INTEGER,
     ended_ms INTEGER,
+    waking INTEGER NOT NULL, -- queued: whether it goes before those that have never run
+    expires_ms INTEGER, -- finished: until when it is kept
     source TEXT NOT NULL,
     schedule TEXT, -- {"cron": ..., "scheduled_ms": ...}
     success_retention_ms INTEGER,
@@ -25,7 +27,11 @@ CREATE INDEX instance_by_creation ON instance (workflow, created_ms);
 CREATE INDEX instance_by_status ON instance (workflow, status, created_ms);
 
 CREATE INDEX instance_to_recover ON instance (number)
-WHERE status IN ('queued', 'running', 'waitingForPause', 'rollingBack');
+WHERE status IN ('running', 'waitingForPause', 'rollingBack');
+
+CREATE INDEX instance_in_queue ON instance (workflow, waking, modified_ms) WHERE status = 'queued';
+
+CREATE INDEX instance_by_expiry ON instance (expires_ms) WHERE expires_ms IS NOT NULL;
 
 -- Not WITHOUT ROWID: a body may have a megabyte, and rows that are appended are written faster.
 CREATE TABLE entry (
@@ -58,6 +64,13 @@ CREATE TABLE timer (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX timer_by_due ON timer (due_ms);
+
+CREATE TABLE schedule (
+    workflow TEXT NOT NULL, -- empty: a cron trigger of the Worker
+    cron TEXT NOT NULL,
+    last_ms INTEGER NOT NULL, -- ticks up to here are settled
+    PRIMARY KEY (workflow, cron)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE fact (
     event INTEGER PRIMARY KEY,

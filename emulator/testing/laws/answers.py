@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from emulator.domain import entries as facts
 from emulator.domain.entries import Entry
 from emulator.domain.instance import InstanceKey
@@ -71,6 +73,10 @@ class _Claims:
         self._changes: dict[tuple[InstanceKey, type[object]], list[int]] = {}
         for story in trace.stories():
             self._read(story)
+        for timeline in self._timelines.values():
+            timeline.sort(
+                key=itemgetter(0)
+            )  # an id may have had several lives, told one after the other
 
     def _read(self, story: Story) -> None:
         timeline = self._timelines.setdefault(story.key, [])

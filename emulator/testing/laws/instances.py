@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from emulator.domain import entries as facts
 from emulator.domain.entries import Entry
 from emulator.domain.status import TERMINAL, InstanceStatus
@@ -9,7 +11,10 @@ from emulator.domain.steps import StepKey
 from emulator.journal.port import Cut, EntryRow
 from emulator.testing.laws.breach import LawBroken, kept, statuses
 from emulator.testing.trace import (
+    Answered,
+    Asked,
     CommitReturned,
+    Deleted,
     Invoked,
     ProcessEnded,
     ProcessStarted,
@@ -37,6 +42,29 @@ def closure(trace: Trace) -> None:
             if isinstance(happening, EntryRow) and before in TERMINAL:
                 raise LawBroken("closure", story, f"{happening.entry.fact} although it is {before}")
             before = status
+
+
+def retention(trace: Trace) -> None:
+    """An instance goes when a client deletes it, or some time after it has ended: never otherwise."""
+    for story in trace.stories():
+        before: InstanceStatus | None = None
+        places = (place for place, _ in story.happenings)
+        for place, (happening, status) in zip(places, statuses(story), strict=True):
+            if isinstance(happening, Deleted) and before not in TERMINAL:
+                calls = _calls_under_way(trace, place)
+                if not any((call.key, call.operation) == (story.key, "delete") for call in calls):
+                    raise LawBroken("retention", story, f"it goes while it is {before}")
+            before = status
+
+
+def _calls_under_way(trace: Trace, place: int) -> Iterable[Asked]:
+    calls: dict[int, Asked] = {}
+    for record in trace.records[:place]:
+        if isinstance(record, Asked):
+            calls[record.call] = record
+        elif isinstance(record, Answered):
+            del calls[record.call]
+    return calls.values()
 
 
 def order(trace: Trace) -> None:

@@ -34,6 +34,7 @@ from emulator.journal.port import (
     InstanceQuery,
     InstanceRow,
     Journal,
+    TickRow,
     TimerRow,
 )
 from emulator.journal.sqlite import SqliteJournal
@@ -52,6 +53,12 @@ HISTORY = [
     Entry(1, NAMESAKE, RollbackStepSucceeded()),
 ]
 due_times_ms = st.integers(1, 6)
+tick_rows = st.builds(
+    TickRow,
+    st.sampled_from(["", "orders"]),
+    st.sampled_from(["* * * * *", "0 0 * * *"]),
+    due_times_ms,
+)
 
 
 class Journals(RuleBasedStateMachine):
@@ -187,6 +194,10 @@ class Journals(RuleBasedStateMachine):
         self.forget(number)
         self.write(Commit(deleted=[number]))
 
+    @rule(ticks=st.lists(tick_rows, min_size=1))
+    def settle_ticks(self, ticks: list[TickRow]) -> None:
+        self.write(Commit(ticks=ticks))
+
     @rule()
     def close_and_reopen(self) -> None:
         for journal in (self.memory, self.file):
@@ -203,10 +214,18 @@ class Journals(RuleBasedStateMachine):
         keys = [row.creation.key for row in self.rows.values()] + [InstanceKey("orders", "no")]
         return [
             await journal.last_number(),
+            await journal.last_ticks(),
             await journal.load(keys),
             await journal.existing(keys),
+            [await journal.entries(key, *page) for key in keys for page in ((0, 99), (2, 2))],
             [await journal.row(key) for key in keys],
             [await journal.status_counts(workflow) for workflow in WORKFLOWS],
+            [
+                await journal.queued(workflow, limit, waking=waking)
+                for workflow, waking, limit in product(WORKFLOWS, (False, True), (2, 9))
+            ],
+            [await journal.expired(until_ms, limit) for until_ms, limit in ((9, 9), (3, 2))],
+            await journal.next_expiry_ms(),
             [await journal.recoverable(after, limit) for after, limit in ((0, 9), (2, 2))],
             [await journal.due(until_ms, limit) for until_ms, limit in ((9, 99), (3, 2), (4, 99))],
             [await journal.next_due_ms(after_ms) for after_ms in (0, 3, 9)],

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec
 
 from bindings import Workflow, WorkflowEntrypoint, WorkflowInstance, WorkflowStep
 from bindings.entrypoint import program_of
+from bindings.host import EngineHost
 from emulator.domain.instance import InstanceKey
-from emulator.domain.limits import DEFAULT_INSTANCE_STEPS
+from emulator.domain.limits import DEFAULT_INSTANCE_STEPS, DEFAULT_RETENTION_MS
 from emulator.domain.values import JsDict
 from emulator.engine.engine import Engine
 from emulator.engine.programs import WorkflowDefinition
@@ -70,17 +72,23 @@ class Project:
         env: Any = None,
         max_live: int = 1_000,
         concurrency_limit: int | None = None,
+        success_retention_ms: int = DEFAULT_RETENTION_MS,
+        error_retention_ms: int = DEFAULT_RETENTION_MS,
+        keep_all: bool = False,
         step_limit: int = DEFAULT_INSTANCE_STEPS,
         preserve_non_retryable_message: bool = True,
     ) -> None:
         self.journal = MemoryJournal()
-        self._clock = LoopClock()
+        self.clock = LoopClock()
+        self.keep_all = keep_all
         self._max_live = max_live
         is_class = isinstance(workflow, type)
         self._definition = WorkflowDefinition(
             NAME,
             program_of(workflow if is_class else workflow_class(workflow), None, env),
             concurrency_limit=concurrency_limit,
+            success_retention_ms=success_retention_ms,
+            error_retention_ms=error_retention_ms,
             step_limit=step_limit,
             preserve_non_retryable_message=preserve_non_retryable_message,
         )
@@ -92,24 +100,31 @@ class Project:
     async def __aexit__(self, *_: object) -> None:
         await self.engine.close()
 
-    async def restart(self) -> None:
-        """Stop the engine, and start a new one on the same journal."""
+    async def restart(self, **settings: Any) -> None:
+        """Stop the engine, and start a new one on the same journal, with other settings of the workflow perhaps."""
         await self.engine.close()
+        self._definition = replace(self._definition, **settings)
         await self._start()
 
     async def _start(self) -> None:
-        self.engine = Engine(self.journal, self._clock, [self._definition], max_live=self._max_live)
+        self.engine = Engine(
+            self.journal,
+            self.clock,
+            [self._definition],
+            max_live=self._max_live,
+            keep_all=self.keep_all,
+        )
         await self.engine.start()
-        self.workflow = Workflow(self.engine, NAME)
+        self.workflow = Workflow(EngineHost(self.engine), NAME)
 
     def now_ms(self) -> int:
         """The time of the engine."""
-        return self._clock.now_ms()
+        return self.clock.now_ms()
 
     def handle(self, instance: WorkflowInstance | str) -> WorkflowInstance:
         """A handle that works after a restart."""
         instance_id = instance if isinstance(instance, str) else instance.id
-        return WorkflowInstance(self.engine, InstanceKey(NAME, instance_id))
+        return WorkflowInstance(EngineHost(self.engine), InstanceKey(NAME, instance_id))
 
     async def ended(self, instance: WorkflowInstance | str) -> JsDict:
         """Wait until an instance has ended, and give its status."""

@@ -83,6 +83,7 @@ import asyncio
 
 from bindings import Workflow, WorkflowEntrypoint
 from bindings.entrypoint import program_of
+from bindings.host import EngineHost
 from emulator.domain.instance import InstanceKey
 from emulator.engine.engine import Engine
 from emulator.engine.programs import WorkflowDefinition
@@ -103,7 +104,7 @@ async def main():
     definition = WorkflowDefinition("w", program_of(Stubborn, None, None))
     engine = Engine(MemoryJournal(), SystemClock(), [definition])
     await engine.start()
-    instance = await Workflow(engine, "w").create(id="a")
+    instance = await Workflow(EngineHost(engine), "w").create(id="a")
     await engine.until(InstanceKey("w", "a"), lambda state: state.status == "waiting" or None)
     await instance.terminate()
     await engine.close()

@@ -8,8 +8,17 @@ from typing import Any
 import pytest
 
 from bindings import WorkflowStep
+from emulator.domain.status import InstanceStatus
 from emulator.domain.values import JsDict
+from emulator.engine import admission
 from tests.unit.bindings.project import Project, in_virtual_time, pause_for
+
+
+@pytest.fixture(autouse=True, params=[1, 2, 1_000])
+def head_keys(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How much of the queue is in memory, which changes nothing."""
+    monkeypatch.setattr(admission, "HEAD_KEYS", request.param)
+    return request.param
 
 
 def worker(log: list[str]) -> Any:
@@ -182,3 +191,75 @@ async def test_of_many_who_want_one_id_one_gets_it() -> None:
         assert sum(not isinstance(answer, Exception) for answer in answers) == 1
         winner = next(n for n, answer in enumerate(answers) if not isinstance(answer, Exception))
         assert (await project.ended("one"))["output"] == winner
+
+
+@in_virtual_time
+async def test_only_the_head_of_the_queue_is_in_memory(head_keys: int) -> None:
+    log: list[str] = []
+    async with Project(worker(log), concurrency_limit=1) as project:
+        ids = [f"i{number}" for number in range(1_500)]
+        for start in range(0, 1_500, 100):
+            batch = [{"id": each, "params": ["work"]} for each in ids[start : start + 100]]
+            await project.workflow.create_batch(batch)
+        queue = project.engine._admissions["orders"]  # pyright: ignore[reportPrivateUsage]
+        assert len(queue._new.head) == head_keys  # pyright: ignore[reportPrivateUsage]
+        counts = await project.journal.status_counts("orders")
+        assert counts == {"running": 1, "queued": 1_499}
+        await project.ended(ids[-1])
+        assert log == ids
+
+
+@in_virtual_time
+async def test_many_who_wake_at_once_are_served_first_and_in_their_order() -> None:
+    log: list[str] = []
+    async with Project(worker(log), concurrency_limit=1, max_live=0) as project:
+        sleepers = [f"sleeper{number}" for number in range(9)]
+        for each in sleepers:
+            await project.workflow.create(id=each, params=["sleep", "work"])
+            await project.becomes(each, "waiting")
+        await pause_for(55)
+        new = [f"new{number}" for number in range(9)]
+        await project.workflow.create_batch([{"id": each, "params": ["work"]} for each in new])
+        await pause_for(7)
+        await project.restart()
+        await project.ended("new8")
+        # The one that ran at the restart goes on first, for it held the slot.
+        assert log == ["new0", "new0", *sleepers, *new[1:]]
+
+
+@in_virtual_time
+async def test_who_is_stopped_at_the_moment_of_his_turn_passes_it_on() -> None:
+    log: list[str] = []
+    async with Project(worker(log), concurrency_limit=1) as project:
+        for number in range(6):
+            await project.workflow.create(id=f"i{number}", params=["work"])
+        await pause_for(1)
+        # The end of the first is decided before the rest, which finds a slot granted to the second.
+        await asyncio.gather(
+            project.handle("i0").terminate(),
+            project.handle("i1").pause(),
+            project.handle("i1").resume(),
+            project.handle("i2").delete(),
+            project.handle("i3").send_event(type="go"),
+        )
+        running = await project.journal.status_counts("orders")
+        assert running.get(InstanceStatus.RUNNING, 0) <= 1
+        for number in (1, 3, 4, 5):
+            await project.ended(f"i{number}")
+        assert sorted(log) == ["i0", "i1", "i3", "i4", "i5"]
+
+
+@in_virtual_time
+async def test_a_limit_that_is_lifted_lets_all_in_and_one_that_is_lowered_holds() -> None:
+    log: list[str] = []
+    async with Project(worker(log), concurrency_limit=3) as project:
+        ids = [f"i{number}" for number in range(8)]
+        await project.workflow.create_batch([{"id": each, "params": ["work"]} for each in ids])
+        await project.restart(concurrency_limit=2)
+        await pause_for(1)
+        assert (await project.journal.status_counts("orders"))[InstanceStatus.RUNNING] == 2
+        await project.restart(concurrency_limit=None)
+        await pause_for(1)
+        assert await project.journal.status_counts("orders") == {"running": 8}
+        for each in ids:
+            await project.ended(each)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import uvicorn
 from click.testing import CliRunner, Result
 
 from emulator.core.state import InstanceState
+from emulator.domain.cron import parse_cron
 from emulator.domain.instance import InstanceKey
 from emulator.domain.status import InstanceStatus
 from emulator.engine.engine import Engine
@@ -95,11 +97,18 @@ class Served:
 
 
 @contextmanager
-def served(access: Access | None = None) -> Generator[Served]:
-    """Serve the workflows of `tests.unit.rest.emulated`."""
+def served(
+    access: Access | None = None, schedules: Mapping[str, Sequence[str]] | None = None
+) -> Generator[Served]:
+    """Serve the workflows of `tests.unit.rest.emulated`, those that are named with schedules."""
     loop = asyncio.new_event_loop()
     clock = VirtualClock()
-    engine = Engine(MemoryJournal(), clock, [workflow(*each) for each in RUNS.items()])
+    scheduled = {name: tuple(map(parse_cron, crons)) for name, crons in (schedules or {}).items()}
+    definitions = [
+        replace(workflow(name, run), schedules=scheduled.get(name, ()))
+        for name, run in RUNS.items()
+    ]
+    engine = Engine(MemoryJournal(), clock, definitions)
     app = Server(_no_worker, Operations(engine, EPOCH_MS), access or Access())
     server = uvicorn.Server(uvicorn.Config(app, lifespan="off", ws="none", log_config=None))
     with socket.create_server(("127.0.0.1", 0)) as listening:

@@ -20,7 +20,13 @@ except SystemExit:
 
 @pytest.mark.parametrize(
     "command",
-    [["--help"], ["run", "--help"], ["workflows", "instances", "--help"], ["workflows", "trigger"]],
+    [
+        ["--help"],
+        ["run", "--help"],
+        ["workflows", "instances", "--help"],
+        ["workflows", "trigger"],
+        ["schedules", "next", "--help"],
+    ],
 )
 def test_help_and_usage_need_no_slow_module(command: list[str]) -> None:
     probe = [sys.executable, "-c", PROBE, *command]

@@ -57,9 +57,25 @@ WORKFLOW_MISTAKES = [
         "[]",
         "got []; expected a non-empty string or a non-empty list of cron expressions.",
     ),
+    (
+        "schedules",
+        '"0 0 * * 0"',
+        'The cron expression "0 0 * * 0" is not valid: the day of the week "0" is not allowed; expected',
+    ),
+    ("schedules", '"0 0 31 11 *"', 'The cron expression "0 0 31 11 *" is not valid: no year has'),
     ("schedules", '["* * * * *", ""]', 'got ["* * * * *", ""]; expected a non-empty string or a'),
     ("default_retention.success_retention", "0", f"got 0; {RETENTION}"),
     ("default_retention.error_retention", '""', f'got ""; {RETENTION}'),
+    (
+        "default_retention.error_retention",
+        '"a while"',
+        'got "a while"; expected a duration such as "7 days", of 30 days at most.',
+    ),
+    (
+        "default_retention.success_retention",
+        '"31 days"',
+        'got "31 days"; expected a duration such as "7 days", of 30 days at most.',
+    ),
     ("jurisdiction", '"mars"', 'got "mars"; expected "eu" or "fedramp" or "us".'),
 ]
 
@@ -237,3 +253,23 @@ def test_a_long_value_is_cut(write_project: WriteProject) -> None:
     path = write_project(f'{{ "main": "src/entry.py", "vars": "{"x" * 500}" }}')
     (mistake,) = mistakes_of(path)
     assert len(mistake) < 150
+
+
+def test_each_wrong_cron_expression_of_a_list_is_told_with_its_place(
+    write_project: WriteProject,
+) -> None:
+    entry = workflow_json(schedules='["* * * * *",\n  "* * * *"]')
+    path = write_project(
+        f'{{ "main": "src/entry.py",\n "triggers": {{ "crons": ["@hourly"] }},\n "workflows": [{entry}],\n'
+        ' "env": { "test": { "triggers": { "crons": ["0 9 * * *", "0 9 * * 8"] } } } }'
+    )
+    fields = "expected five fields with spaces between them"
+    top, own = mistakes_of(path)
+    assert top.startswith(
+        f'2:26: triggers.crons[0]: The cron expression "@hourly" is not valid: {fields}'
+    )
+    assert own.startswith(
+        f'4:3: workflows[0].schedules[1]: The cron expression "* * * *" is not valid: {fields}'
+    )
+    (mistake,) = mistakes_of(path, "test")
+    assert mistake.startswith('5:58: env.test.triggers.crons[1]: The cron expression "0 9 * * 8"')

@@ -75,7 +75,7 @@ def test_the_whole_of_what_is_read_is_resolved(shop: Path) -> None:
                 step_limit=500,
                 concurrency_limit=4,
                 schedules=("*/5 * * * *",),
-                default_retention=Retention("7 days", 60000),
+                default_retention=Retention(604_800_000, 60_000),
             ),
             WorkflowConfig(
                 name="refund", class_name="Refund", binding="REFUNDS", script_name="bank"

@@ -305,7 +305,9 @@ def test_a_replay_for_handlers_does_not_note_a_cancelled_wait() -> None:
     case.when(asks_wait("w"), abandons(wait("w"))).then_nothing()
 
 
-@pytest.mark.parametrize("end", [RunReturned(LIVE, ONE), FAIL, RunParked(LIVE)], ids=str)
+@pytest.mark.parametrize(
+    "end", [RunReturned(LIVE, ONE), FAIL, RunParked(LIVE)], ids=lambda end: type(end).__name__
+)
 def test_a_replay_for_handlers_ends_with_the_code(end: RunReturned | RunRaised | RunParked) -> None:
     case = two_steps().crash().when(END, asks_do("b", rollback=UNDO), end)
     case.then(

@@ -24,6 +24,7 @@ from emulator.domain.entries import (
 from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
+from emulator.engine.engine import Engine
 from emulator.errors import (
     JournalCorrupt,
     JournalLocked,
@@ -34,6 +35,7 @@ from emulator.errors import (
 from emulator.journal.port import Commit, EntryRow, InstanceQuery, InstanceRow, StoredInstance
 from emulator.journal.schema import MIGRATIONS
 from emulator.journal.sqlite import SqliteJournal
+from emulator.timing.clock import SystemClock
 
 ROOT = Path(__file__).parents[3]
 KEY = InstanceKey("orders", "42")
@@ -370,3 +372,51 @@ async def test_nothing_acknowledged_is_lost_to_a_kill(path: Path) -> None:
         shell = sqlite3.connect(path)
         assert shell.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         shell.close()
+
+
+async def test_the_file_shrinks_step_by_step_when_instances_are_gone(
+    journal: SqliteJournal, path: Path
+) -> None:
+    params = msgspec.Raw(b'"' + b"x" * 10_000 + b'"')
+    rows = [
+        InstanceRow(number, Creation("orders", str(number), params, 0), InstanceStatus.COMPLETE, 0)
+        for number in range(1, 301)
+    ]
+    await journal.commit(Commit(created=rows))
+    assert not await journal.shrink(100)
+    await journal.commit(Commit(deleted=list(range(1, 300))))
+    steps = 1
+    while await journal.shrink(100):
+        steps += 1
+    assert steps > 5
+    assert len(content(path)) < 300_000  # of three million
+    assert await journal.row(InstanceKey("orders", "300")) == rows[-1]
+
+
+async def test_an_engine_with_nothing_else_to_do_gives_back_what_has_expired(path: Path) -> None:
+    params = msgspec.Raw(b'"' + b"x" * 10_000 + b'"')
+    journal = SqliteJournal(path)
+    await journal.open()
+    for start in range(1, 601, 100):
+        rows = [
+            InstanceRow(
+                number,
+                Creation("orders", str(number), params, 0),
+                InstanceStatus.COMPLETE,
+                0,
+                ended_ms=0,
+                expires_ms=1,
+            )
+            for number in range(start, start + 100)
+        ]
+        await journal.commit(Commit(created=rows))
+    await journal.close()
+    full_bytes = len(content(path))
+    engine = Engine(journal, SystemClock(), [])
+    await engine.start()
+    async with asyncio.timeout(60):
+        while len(content(path)) > full_bytes / 10:
+            await journal.last_number()  # the shrinking waits its turn among such calls
+    assert await journal.last_number() == 600
+    assert await journal.count(InstanceQuery("orders")) == 0
+    await engine.close()

@@ -20,8 +20,10 @@ from emulator.engine.incarnation import PARK_AFTER_MS
 from emulator.engine.programs import Program, RunEvent, WorkflowDefinition
 from emulator.engine.steps import AttemptContext, Compensation, RollbackCode, StepCode, StepContext
 from emulator.journal.memory import MemoryJournal
+from emulator.journal.port import Journal
 from emulator.testing.clock import EPOCH_MS, VirtualClock
-from wrangler_compat.rest.operations import Operations
+from tests.unit.rest.documented import hold_against_document
+from wrangler_compat.rest.operations import Operations, WorkerInfo
 from wrangler_compat.server import Access, Server
 
 Run = Callable[[RunEvent, StepContext], Awaitable[object]]
@@ -151,16 +153,24 @@ class Emulated:
 
 
 @asynccontextmanager
-async def emulated(access: Access | None = None) -> AsyncGenerator[Emulated]:
-    """Open the server; close the engine at the end."""
+async def emulated(
+    access: Access | None = None,
+    journal: Journal | None = None,
+    worker: WorkerInfo | None = None,
+) -> AsyncGenerator[Emulated]:
+    """Open the server; close the engine at the end. Every answer is held against the documents."""
     clock = VirtualClock()
     definitions = [workflow(name, run) for name, run in RUNS.items()]
-    engine = Engine(MemoryJournal(), clock, definitions)
+    engine = Engine(journal or MemoryJournal(), clock, definitions)
     await engine.start()
-    server = Server(_worker, Operations(engine, EPOCH_MS), access or Access())
+    server = Server(_worker, Operations(engine, EPOCH_MS, worker, clock=clock), access or Access())
     transport = httpx.ASGITransport(server, raise_app_exceptions=False)
     try:
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        async with httpx.AsyncClient(
+            transport=transport,
+            base_url="http://localhost",
+            event_hooks={"response": [hold_against_document]},
+        ) as client:
             yield Emulated(client, engine, clock)
     finally:
         await engine.close()

@@ -24,12 +24,19 @@ PARAMS = {"n": [1, 2.5, None]}
 
 
 def error(code: int, message: str) -> dict[str, Any]:
+    """A refusal without what is said beside it."""
     return {
         "success": False,
         "errors": [{"code": code, "message": message}],
-        "messages": [],
         "result": None,
     }
+
+
+async def refusal(server: Emulated, method: str, url: str, body: Any = None) -> tuple[int, Any]:
+    """Send what is refused; the status and the answer, without what is said beside it."""
+    status, answer = await server.send(method, url, body)
+    del answer["messages"]
+    return status, answer
 
 
 async def run_until_it_waits(server: Emulated) -> None:
@@ -247,10 +254,8 @@ async def test_a_query_that_is_not_valid_is_refused_in_words(
     query: str, code: int, message: str
 ) -> None:
     async with emulated() as server:
-        assert await server.send("GET", f"{LOCAL}/echo/instances?{query}") == (
-            400,
-            error(code, message),
-        )
+        url = f"{LOCAL}/echo/instances?{query}"
+        assert await refusal(server, "GET", url) == (400, error(code, message))
 
 
 async def test_every_problem_of_a_query_is_told() -> None:
@@ -373,7 +378,15 @@ async def test_a_refusal_has_the_text_and_code_of_wrangler_dev(
     async with emulated() as server:
         await server.create("echo", "taken")
         await server.becomes("echo", "taken", InstanceStatus.COMPLETE)
-        assert await server.send(method, LOCAL + path, body) == (status, expected)
+        assert await refusal(server, method, LOCAL + path, body) == (status, expected)
+
+
+async def test_what_the_texts_of_wrangler_dev_leave_out_is_said_beside_them() -> None:
+    async with emulated() as server:
+        _, unknown = await server.send("GET", f"{LOCAL}/nope")
+        assert "There are: echo, orders" in unknown["messages"][0]["message"]
+        _, invalid = await server.send("POST", f"{LOCAL}/echo/instances", {"id": "bad id!"})
+        assert "1 to 100 letters" in invalid["messages"][0]["message"]
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ async def test_a_workflow_is_described_with_every_status_counted() -> None:
                 "terminated": 0,
             },
             "script_deleted": False,
+            "schedules": [],
         }
         await create(server, "echo", "e-1")
         assert (await server.result("GET", f"{REMOTE}/echo"))["triggered_on"] == T0
@@ -103,6 +104,10 @@ async def test_a_workflow_has_one_version_which_stays_the_same() -> None:
             "language": "python",
             "limits": {"steps": 10_000},
             "concurrency": {"limit": None},
+            "default_retention": {
+                "success_retention": 604_800_000,
+                "error_retention": 604_800_000,
+            },
         }
         graph = await first.result("GET", f"{REMOTE}/echo/versions/{version_id}/graph")
         assert (graph["id"], graph["graph"]) == (version_id, None)
@@ -131,6 +136,7 @@ async def test_an_update_is_checked_and_answered_from_the_configuration() -> Non
             {**body, "class_name": "Other"},
             {**body, "limits": {"steps": 0}},
             {**body, "default_retention": {"success_retention": "a while"}},
+            {**body, "schedules": [{"cron": "0 0 * * 0"}]},
         ):
             assert (await codes(server, "PUT", "/echo", wrong))[:2] == (400, 10002)
 

@@ -33,13 +33,56 @@ async def test_any_other_host_is_refused_everywhere(host: str, path: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "origin", ["https://evil.example", "null", "http://localhost.evil.example"]
+    "origin",
+    [
+        "https://evil.example",
+        "null",
+        "",
+        "http://localhost.evil.example",
+        "http://[",
+        "localhost",
+        "file://",
+        "https://evil.example\x00http://localhost",
+    ],
 )
 @pytest.mark.parametrize("path", [LOCAL, REMOTE, "/"])
 async def test_a_page_of_another_machine_is_refused_everywhere(origin: str, path: str) -> None:
     async with emulated() as server:
-        response = await server.client.get(path, headers={"origin": origin})
-        assert response.status_code == 403
+        for method in ("GET", "OPTIONS"):
+            response = await server.client.request(method, path, headers={"origin": origin})
+            assert response.status_code == 403
+            assert "access-control-allow-origin" not in response.headers
+
+
+@pytest.mark.parametrize("headers", [{"origin": "https://evil.example"}, {"host": "evil.example"}])
+async def test_a_page_of_another_machine_starts_nothing(headers: dict[str, str]) -> None:
+    # What a browser sends unasked: a form, or a script that does not wait for the answer.
+    plain = headers | {"content-type": "text/plain"}
+    async with emulated() as server:
+        for url in (f"{LOCAL}/echo/instances", f"{REMOTE}/echo/instances"):
+            response = await server.client.post(url, content=b"{}", headers=plain)
+            assert response.status_code == 403
+        assert await server.result("GET", f"{LOCAL}/echo/instances") == []
+
+
+@pytest.mark.parametrize(
+    ("destination", "site", "expected"),
+    [
+        ("image", "cross-site", 403),
+        ("iframe", "cross-site", 403),
+        ("script", "cross-site", 403),
+        ("document", "cross-site", 200),
+        ("image", "same-origin", 200),
+        ("document", "none", 200),
+    ],
+)
+async def test_a_page_of_another_site_may_link_but_not_include(
+    destination: str, site: str, expected: int
+) -> None:
+    headers = {"sec-fetch-dest": destination, "sec-fetch-site": site}
+    async with emulated() as server:
+        for path in ("/", LOCAL):
+            assert (await server.client.get(path, headers=headers)).status_code == expected
 
 
 async def test_a_page_of_this_machine_may_read_the_answer() -> None:
@@ -51,6 +94,45 @@ async def test_a_page_of_this_machine_may_read_the_answer() -> None:
         assert answer.status_code == 200
         for response in (preflight, answer):
             assert response.headers["access-control-allow-origin"] == origin
+
+
+async def test_a_preflight_allows_what_a_page_of_this_machine_asks_for() -> None:
+    async with emulated() as server:
+        asked = {
+            "origin": "http://localhost:5173",
+            "access-control-request-method": "PATCH",
+            "access-control-request-headers": "x-trace",
+        }
+        response = await server.client.options(LOCAL, headers=asked)
+        assert (response.status_code, response.content) == (204, b"")
+        assert "PATCH" in response.headers["access-control-allow-methods"]
+        assert response.headers["access-control-allow-headers"] == "x-trace"
+        assert response.headers["vary"] == "Origin"
+
+
+async def test_without_an_origin_nothing_is_allowed_to_pages() -> None:
+    async with emulated() as server:
+        for method in ("GET", "OPTIONS"):
+            response = await server.client.request(method, LOCAL)
+            assert "access-control-allow-origin" not in response.headers
+
+
+async def test_head_tells_what_get_would_and_answers_tell_their_length() -> None:
+    async with emulated() as server:
+        for path in (LOCAL, REMOTE, "/cdn-cgi/health", f"{LOCAL}/nope"):
+            got = await server.client.get(path)
+            assert int(got.headers["content-length"]) == len(got.content)
+            head = await server.client.head(path)
+            assert head.status_code == got.status_code
+            assert head.headers["content-length"] == got.headers["content-length"]
+
+
+async def test_a_method_that_is_not_there_is_refused_with_those_that_are() -> None:
+    async with emulated() as server:
+        response = await server.client.patch(f"{REMOTE}/echo/instances")
+        assert response.status_code == 405
+        assert set(response.headers["allow"].split(", ")) == {"GET", "HEAD", "POST"}
+        assert "PATCH" in response.json()["errors"][0]["message"]
 
 
 async def test_a_server_for_others_takes_any_host_and_its_own_pages_only() -> None:

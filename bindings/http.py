@@ -1,0 +1,267 @@
+"""`HttpWorkflow`: the binding in another process, over HTTP.
+
+    async with HttpWorkflow("http://127.0.0.1:8787", "orders") as orders:
+        instance = await orders.create(params={"sku": "mug"})
+        await instance.send_event(type="payment", payload={"amount_cents": 2400})
+
+It is the binding that a Worker has, down to the exceptions, on a host that asks a running emulator (see `bindings.wire`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from bindings import wire
+from bindings.host import EventSource, NewInstance, StatusReport
+from bindings.workflow import Workflow
+from emulator.core.inputs import Input
+from emulator.domain.instance import InstanceKey
+from emulator.domain.names import check_workflow_name
+from emulator.errors import ConfigError, EmulatorError, EngineStopped, InstanceAlreadyExists
+from emulator.projection.events import EventFilter
+
+_TIMEOUT: Final = httpx.Timeout(60, connect=5)  # an answer may wait for a rollback
+_FORBIDDEN: Final = 403
+
+T = TypeVar("T")
+
+
+class HttpWorkflow(Workflow):
+    """The binding to the workflow `name` of the emulator at `url`.
+
+    `token` is that of `--api-token`; `transport` replaces the network, as in tests. Connections are kept until `close`,
+    or to the end of an `async with`. Beside what the methods of `Workflow` raise, all of them raise `EngineStopped` when
+    no emulator answers, and `ConfigError` when it does not let this process in.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        *,
+        token: str | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._connection = _Connection(url, token, transport)
+        super().__init__(HttpHost(self._connection), check_workflow_name(name))
+
+    async def close(self) -> None:
+        """Close the connections. Idempotent."""
+        await self._connection.close()
+
+    async def __aenter__(self) -> HttpWorkflow:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class HttpHost:
+    """The emulator behind a connection."""
+
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
+
+    async def create(
+        self,
+        workflow: str,
+        given: Sequence[NewInstance],
+        *,
+        may_be_taken: bool,  # noqa: ARG002 - the other side looks, whoever says that it need not
+    ) -> list[InstanceAlreadyExists | None]:
+        """See `Host`."""
+        body = msgspec.json.encode(wire.NewInstances(list(given)))
+        path = (workflow, "instances")
+        created = await self._connection.ask("POST", path, wire.Created, body)
+        return [each and InstanceAlreadyExists(each.message) for each in created.refusals]
+
+    async def ask(self, key: InstanceKey, item: Input) -> None:
+        """See `Host`."""
+        await self._connection.ask("POST", _path(key), dict[str, Any], wire.ask_to_json(item))
+
+    async def status(self, key: InstanceKey) -> StatusReport:
+        """See `Host`."""
+        return await self._connection.ask("GET", _path(key), StatusReport)
+
+    async def ended(self, key: InstanceKey) -> None:
+        """See `Host`."""
+        while not (await self._connection.ask("GET", (*_path(key), "end"), wire.Waited)).ended:
+            pass
+
+    def events(self, key: InstanceKey, wanted: EventFilter) -> EventSource:
+        """See `Host`."""
+        return _Events(self._connection, key, wanted)
+
+
+class _Connection:
+    """Requests to one emulator, and what its answers mean."""
+
+    def __init__(
+        self, url: str, token: str | None, transport: httpx.AsyncBaseTransport | None
+    ) -> None:
+        self._url = url.rstrip("/")
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        # Not through a proxy of the environment: the emulator is near.
+        self._client = httpx.AsyncClient(
+            headers=headers, timeout=_TIMEOUT, trust_env=False, transport=transport
+        )
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def ask(
+        self, method: str, path: tuple[str, ...], answer: type[T], body: bytes | None = None
+    ) -> T:
+        """Send a request, and read an answer of a type.
+
+        Raises:
+            EmulatorError: it is refused.
+        """
+        response = await self.send(method, path, body=body)
+        try:
+            return msgspec.json.decode(await self._whole(response), type=answer)
+        except msgspec.DecodeError as error:
+            raise self._stranger(response) from error
+
+    async def send(
+        self,
+        method: str,
+        path: tuple[str, ...],
+        query: Sequence[tuple[str, str]] = (),
+        body: bytes | None = None,
+    ) -> httpx.Response:
+        """Send a request; the answer is not read yet.
+
+        Raises:
+            EmulatorError: it is refused.
+        """
+        url = "/".join((self._url + wire.PREFIX, *(quote(part, safe="") for part in path)))
+        headers = {} if body is None else {"content-type": "application/json"}
+        try:
+            request = self._client.build_request(
+                method, url, params=list(query), content=body, headers=headers
+            )
+            response = await self._client.send(request, stream=True)
+        except (httpx.UnsupportedProtocol, httpx.InvalidURL):
+            raise ConfigError(f"{self._url} is no address such as http://localhost:8787.") from None
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise EngineStopped(
+                f"No emulator answers at {self._url}: start one with `workflow-emulator dev`."
+            ) from error
+        except httpx.TransportError as error:
+            raise self.broken(error) from error
+        if response.is_success:
+            return response
+        raise self._refusal(response, await self._whole(response))
+
+    def broken(self, error: httpx.TransportError) -> EngineStopped:
+        """What is raised when a connection ends before an answer does."""
+        return EngineStopped(
+            f"The emulator at {self._url} broke off ({error!r}): what was asked may have happened or not."
+        )
+
+    async def _whole(self, response: httpx.Response) -> bytes:
+        try:
+            return await response.aread()
+        except httpx.TransportError as error:
+            raise self.broken(error) from error
+        finally:
+            await response.aclose()
+
+    def _refusal(self, response: httpx.Response, body: bytes) -> EmulatorError:
+        if response.status_code == _FORBIDDEN:
+            return ConfigError(
+                f"The emulator at {self._url} does not let this process in: give its token. It says: {body.decode(errors='replace')}"
+            )
+        try:
+            return wire.exception_of(msgspec.json.decode(body, type=wire.Refused).refusal)
+        except msgspec.DecodeError:
+            return self._stranger(response)
+
+    def _stranger(self, response: httpx.Response) -> EngineStopped:
+        return EngineStopped(
+            f"What answers at {self._url} is no workflow-emulator of this version (HTTP {response.status_code})."
+        )
+
+
+class _Events:
+    """The events of one instance, out of a stream that is opened again wherever it has broken off."""
+
+    def __init__(self, connection: _Connection, key: InstanceKey, wanted: EventFilter) -> None:
+        self._connection = connection
+        self._key = key
+        self._cursor = wanted.cursor
+        self._types = wanted.types
+        self._response: httpx.Response | None = None
+        self._frames: AsyncGenerator[dict[str, str]] | None = None
+        self._has_ended = False
+
+    async def open(self) -> None:
+        """See `EventSource`."""
+        query = [("cursor", str(self._cursor))]
+        if self._types != EventFilter().types:
+            query.append(("filter", ",".join(sorted(self._types))))
+        path = (*_path(self._key), "subscribe")
+        self._response = await self._connection.send("GET", path, query)
+        self._frames = _frames(self._response)
+
+    async def more(self) -> list[dict[str, Any]]:
+        """See `EventSource`."""
+        if self._has_ended:
+            return []
+        try:
+            return await self._next()
+        except BaseException:
+            # Cut off in the middle of an event, perhaps: the next call goes on from the cursor.
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """See `EventSource`."""
+        frames, self._frames = self._frames, None
+        response, self._response = self._response, None
+        if frames is not None:
+            await frames.aclose()
+        if response is not None:
+            await response.aclose()
+
+    async def _next(self) -> list[dict[str, Any]]:
+        if self._frames is None:
+            await self.open()
+        assert self._frames is not None, "just opened"
+        try:
+            frame = await anext(self._frames, None)
+        except httpx.TransportError as error:
+            raise self._connection.broken(error) from error
+        if frame is None:
+            raise EngineStopped("The emulator has ended the stream of events.")
+        if frame["event"] == wire.REFUSED:
+            raise wire.exception_of(msgspec.json.decode(frame["data"], type=wire.Refusal))
+        if frame["event"] == wire.END:
+            self._has_ended = True
+            await self.close()
+            return []
+        self._cursor = int(frame["id"])
+        return [msgspec.json.decode(frame["data"])]
+
+
+async def _frames(response: httpx.Response) -> AsyncGenerator[dict[str, str]]:
+    """The events of a stream as their fields. Only line feeds end a line: texts may hold other separators."""
+    text = bytearray()
+    async for chunk in response.aiter_bytes():
+        text += chunk
+        *whole, rest = text.split(b"\n\n")
+        text = bytearray(rest)
+        for frame in whole:
+            lines = [line for line in frame.decode().split("\n") if not line.startswith(":")]
+            if lines:
+                yield dict(line.split(": ", 1) for line in lines)
+
+
+def _path(key: InstanceKey) -> tuple[str, ...]:
+    return (key.workflow, "instances", key.id)

@@ -1,0 +1,121 @@
+"""Requests as no client of good will sends them: each is refused in words, and nothing breaks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.rest.emulated import LOCAL, REMOTE, emulated
+
+APIS = (LOCAL, REMOTE)
+NUMBERS = (
+    "",
+    "0",
+    "-1",
+    "1.5",
+    "1e3",
+    "x",
+    "+1",
+    " 1",
+    "1_0",
+    "\u0661",
+    "9007199254740992",
+    "9" * 5_000,
+)
+DATES = ("", "now", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00Z\x00", "99999-01-01T00:00:00Z")
+BODIES = (
+    b"{",
+    b"\xff\xfe",
+    b'"\xed\xa0\x80"',
+    b"[" * 100_000,
+    b"1" * 100_000,
+    b"\x00",
+    b"NaN",
+    b"[]",
+    b"null",
+    b'"text"',
+)
+NAMES = ("%00", "%ff%fe", "%F0%9F%98%80", "..%2f..%2fetc", "%", "%zz", "a" * 5_000, "%C0%80")
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("parameter", ["page", "per_page"])
+@pytest.mark.parametrize("number", NUMBERS)
+async def test_a_number_that_is_none_is_refused(api: str, parameter: str, number: str) -> None:
+    async with emulated() as server:
+        url = f"{api}/echo/instances"
+        response = await server.client.get(url, params={parameter: number})
+        assert response.status_code == 400
+        told = [*response.json()["errors"], *response.json()["messages"]]
+        assert any(each["message"].startswith(f"{parameter}: ") for each in told)
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_the_last_page_there_could_be_is_empty(api: str) -> None:
+    async with emulated() as server:
+        url = f"{api}/echo/instances?page=9007199254740991&per_page=100"
+        assert await server.result("GET", url) == []
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("date", DATES)
+async def test_a_date_that_is_none_is_refused(api: str, date: str) -> None:
+    async with emulated() as server:
+        response = await server.client.get(f"{api}/echo/instances", params={"date_end": date})
+        assert response.status_code == 400
+
+
+@pytest.mark.parametrize("date", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
+@pytest.mark.parametrize("api", APIS)
+async def test_the_first_and_the_last_date_are_dates(api: str, date: str) -> None:
+    async with emulated() as server:
+        for parameter in ("date_start", "date_end"):
+            response = await server.client.get(f"{api}/echo/instances", params={parameter: date})
+            assert response.status_code == 200
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: repr(body[:12]))
+async def test_a_body_that_is_not_wanted_is_refused(api: str, body: bytes) -> None:
+    async with emulated() as server:
+        response = await server.client.post(f"{api}/echo/instances", content=body)
+        assert response.status_code == 400
+        assert await server.result("GET", f"{api}/echo/instances") == []
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_name_that_nothing_has_is_not_found(api: str, name: str) -> None:
+    async with emulated() as server:
+        for path in (f"/{name}", f"/echo/instances/{name}"):
+            response = await server.client.get(api + path)
+            assert response.status_code == 404
+            assert response.json()["errors"]
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_any_text_can_be_a_param_and_comes_back(api: str) -> None:
+    params = {"\x00": "\x00\u2028\U0001f600", "": [1e308, -0.0, 2**53 - 1]}
+    key = "id" if api == LOCAL else "instance_id"
+    async with emulated() as server:
+        body = json.dumps({key: "odd", "params": params}).encode()
+        response = await server.client.post(f"{api}/echo/instances", content=body)
+        assert response.status_code == 200
+        assert (await server.result("GET", f"{api}/echo/instances/odd"))["params"] == params
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"status": "stop"}, '"pause"|"restart"|"resume"|"terminate"'),
+        ({"status": "restart", "from": {"name": "x", "type": "y"}}, '"do"|"sleep"|"waitForEvent"'),
+    ],
+)
+@pytest.mark.parametrize("api", APIS)
+async def test_a_text_that_is_none_of_some_is_answered_with_all_of_them(
+    api: str, body: object, told: str
+) -> None:
+    async with emulated() as server:
+        _, answer = await server.send("PATCH", f"{api}/echo/instances/x/status", body)
+        assert told in str(answer)
