@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 import pytest
+
 from wrangler_compat.testing import open_project
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

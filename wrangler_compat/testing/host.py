@@ -1,0 +1,105 @@
+"""The bindings as a test sees them: Cloudflare's own calls, carried over to the loop of the project under test.
+
+They go by name, so a handle that a test has is good for the project that runs now, also after a `restart`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from bindings import Workflow, WorkflowInstance
+from bindings.host import EngineHost, EventSource, Host, NewInstance, StatusReport
+from emulator.core.inputs import Input
+from emulator.domain.instance import InstanceKey
+from emulator.engine.engine import Engine
+from emulator.errors import InstanceAlreadyExists
+from emulator.projection.events import EventFilter
+
+T = TypeVar("T")
+
+
+class Project(Protocol):
+    """The project under test, as far as its bindings know it."""
+
+    async def on_engine(self, work: Callable[[Engine], Awaitable[T]]) -> T:
+        """Do some work on the project's loop, with the engine that runs now."""
+        ...
+
+
+class ProjectHost:
+    """The engine of another thread's loop: the `Host` of a test's bindings."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    async def create(
+        self, workflow: str, given: Sequence[NewInstance], *, may_be_taken: bool
+    ) -> list[InstanceAlreadyExists | None]:
+        """See `Host`."""
+        return await self._on_host(
+            lambda host: host.create(workflow, given, may_be_taken=may_be_taken)
+        )
+
+    async def ask(self, key: InstanceKey, item: Input) -> None:
+        """See `Host`."""
+        await self._on_host(lambda host: host.ask(key, item))
+
+    async def status(self, key: InstanceKey) -> StatusReport:
+        """See `Host`."""
+        return await self._on_host(lambda host: host.status(key))
+
+    async def ended(self, key: InstanceKey) -> None:
+        """See `Host`."""
+        await self._on_host(lambda host: host.ended(key))
+
+    def events(self, key: InstanceKey, wanted: EventFilter) -> EventSource:
+        """See `Host`."""
+        return _Events(self._project, key, wanted)
+
+    async def _on_host(self, work: Callable[[Host], Awaitable[T]]) -> T:
+        return await self._project.on_engine(lambda engine: work(EngineHost(engine)))
+
+
+class _Events:
+    """A subscription that lives on the project's loop."""
+
+    def __init__(self, project: Project, key: InstanceKey, wanted: EventFilter) -> None:
+        self._project = project
+        self._key = key
+        self._wanted = wanted
+        self._source: EventSource | None = None
+
+    async def open(self) -> None:
+        await self._on_source(lambda source: source.open())
+
+    async def more(self) -> list[dict[str, Any]]:
+        return await self._on_source(lambda source: source.more())
+
+    async def close(self) -> None:
+        await self._on_source(lambda source: source.close())
+
+    async def _on_source(self, work: Callable[[EventSource], Awaitable[T]]) -> T:
+        async def working(engine: Engine) -> T:
+            if self._source is None:
+                self._source = EngineHost(engine).events(self._key, self._wanted)
+            return await work(self._source)
+
+        return await self._project.on_engine(working)
+
+
+class TestedWorkflow(Workflow):
+    """`env.MY_WORKFLOW`, to be called from a test."""
+
+    __test__ = False  # pytest: this is no test class
+
+    def __init__(self, project: Any, name: str, binding: str) -> None:
+        super().__init__(ProjectHost(project), name)
+        self.project = project
+        self.name = name
+        self.binding = binding
+
+
+def key_of(instance: WorkflowInstance) -> InstanceKey:
+    """The name of the instance that a handle is for."""
+    return instance._key  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - Cloudflare's handle shows its id only

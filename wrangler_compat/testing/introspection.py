@@ -1,0 +1,451 @@
+"""Cloudflare's introspectors: to look into instances, and to arrange what happens to them (Workers, test APIs, workflows).
+
+    async with introspect_workflow_instance(workflows.env.ORDERS, "order-1") as order:
+        await order.modify(lambda m: m.disable_sleeps().mock_step_result("charge", {"ok": True}))
+        await workflows.env.ORDERS.create(id="order-1")
+        await order.wait_for_status("complete")
+
+The calls and the texts are Cloudflare's, the messages of their errors too. Three things differ: a falsy result is mocked
+like any other; what can never happen is an error and not a wait without end; and a mock for a step that never ran, often a
+wrong name, is reported at the end.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from bindings import Workflow
+from bindings.convert import js_dict, options
+from emulator.core.effects import ReceivedEvent
+from emulator.core.inputs import DeleteRequested
+from emulator.core.modifiers import Modifiers, Steps
+from emulator.core.state import InstanceState, StepState
+from emulator.domain import values
+from emulator.domain.failure import Failure, exception_of, failure_of
+from emulator.domain.instance import InstanceKey
+from emulator.domain.names import check_event_type
+from emulator.domain.status import InstanceStatus
+from emulator.domain.steps import StepKey, StepKind
+from emulator.domain.values import JsDict
+from emulator.errors import Conflict, InstanceNotFound, InvalidInput
+from emulator.projection.rendering import REDACTED
+from wrangler_compat.testing.host import TestedWorkflow
+from wrangler_compat.testing.project import TestProject
+
+Selector = str | Mapping[str, Any]
+"""A step: its name, or `{"name", "index": 1}`, where the index says the how-many-th use of the name is meant."""
+
+_SELECTOR = {"name": "name", "index": "index"}
+_EVENT = {"type": "type", "payload": "payload"}
+_PREFIX = "[WorkflowIntrospector]"
+
+
+class Modifier:
+    """What `modify` hands out: each method arranges one thing and gives the modifier back, to be awaited or not."""
+
+    def __init__(self, modifiers: Modifiers) -> None:
+        self.modifiers = modifiers
+
+    def __await__(self) -> Generator[Any, Any, Self]:
+        yield from ()
+        return self
+
+    def disable_sleeps(self, steps: Iterable[Selector] | None = None) -> Self:
+        """Let all sleeps, or those listed, take no time."""
+        return self._set(self.modifiers.with_skipped_sleeps(_steps(StepKind.SLEEP, steps)))
+
+    def disable_retry_delays(self, steps: Iterable[Selector] | None = None) -> Self:
+        """Let retries of all steps, or of those listed, follow at once. The journal shows the delays all the same."""
+        return self._set(self.modifiers.with_skipped_delays(_steps(StepKind.DO, steps)))
+
+    def mock_step_result(self, step: Selector, value: object) -> Self:
+        """Let the step have this result; its callback is not called.
+
+        Raises:
+            InvalidInput: the step has a mocked result already.
+            SerializationError: the value could not be the result of a step.
+        """
+        key = _step(StepKind.DO, step)
+        result = values.encode(value, f'the mocked result of step "{key.label}"')
+        return self._set(self.modifiers.with_result(key, result))
+
+    def mock_step_error(
+        self, step: Selector, error: BaseException, times: int | None = None
+    ) -> Self:
+        """Let every attempt of the step raise this error, or the next `times`, counted from the first attempt.
+
+        Several calls add up. Retries follow the step's config. An error wins over a mocked result that is arranged later.
+
+        Raises:
+            InvalidInput: the step's result is mocked.
+        """
+        key = _step(StepKind.DO, step)
+        return self._set(self.modifiers.with_error(key, failure_of(error), _times(times)))
+
+    def force_step_timeout(self, step: Selector, times: int | None = None) -> Self:
+        """Let every attempt of the step time out at once, or the next `times`; counted with `mock_step_error`.
+
+        Raises:
+            InvalidInput: the step's result is mocked.
+        """
+        key = _step(StepKind.DO, step)
+        return self._set(self.modifiers.with_timeout(key, _times(times)))
+
+    def mock_event(self, event: Mapping[str, Any] | None = None, /, **keywords: Any) -> Self:
+        """Let an event, a `type` and perhaps a `payload`, be there from the beginning.
+
+        Raises:
+            InvalidEventType: the type is missing or not allowed.
+            SerializationError: the payload cannot be stored.
+        """
+        given = options(event, keywords, _EVENT, "mock_event()")
+        event_type = check_event_type(given.get("type"))
+        payload = None
+        if "payload" in given:
+            payload = values.encode(given["payload"], f'the payload of event "{event_type}"')
+        return self._set(self.modifiers.with_event(event_type, payload))
+
+    def force_event_timeout(self, step: Selector) -> Self:
+        """Let this `wait_for_event` time out as soon as it begins."""
+        return self._set(self.modifiers.with_event_timeout(_step(StepKind.WAIT, step)))
+
+    def _set(self, modifiers: Modifiers) -> Self:
+        self.modifiers = modifiers
+        return self
+
+    disableSleeps = disable_sleeps  # noqa: N815 - Cloudflare's JavaScript spelling
+    disableRetryDelays = disable_retry_delays  # noqa: N815
+    mockStepResult = mock_step_result  # noqa: N815
+    mockStepError = mock_step_error  # noqa: N815
+    forceStepTimeout = force_step_timeout  # noqa: N815
+    mockEvent = mock_event  # noqa: N815
+    forceEventTimeout = force_event_timeout  # noqa: N815
+
+
+Change = Callable[[Modifier], Awaitable[object] | None]
+"""What `modify` is given: a function, async or not, that arranges things by the modifier."""
+
+
+class InstanceIntrospector:
+    """Looks into one instance, which need not exist yet. Made by `introspect_workflow_instance`."""
+
+    def __init__(self, project: TestProject, key: InstanceKey, shared: Modifiers) -> None:
+        self._project = project
+        self._key = key
+        self._shared = shared
+        self._is_disposed = False
+
+    @property
+    def id(self) -> str:
+        """The instance's id."""
+        return self._key.id
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        unused = await self._wipe()
+        if error is None:
+            _check_used(unused, f'instance "{self.id}"')
+
+    async def modify(self, change: Change) -> Self:
+        """Arrange things for the instance; attempts, sleeps and waits that have begun are not touched."""
+        modifier = Modifier(self._modifiers())
+        await _apply(change, modifier)
+        await self._project.arrange(self._key, modifier.modifiers)
+        return self
+
+    async def wait_for_step_result(
+        self, step: Mapping[str, Any] | str | None = None, /, **keywords: Any
+    ) -> Any:
+        """Wait until a `do` step, or a wait for an event, has its result, and give it; redacted if it is sensitive.
+
+        Raises:
+            Exception: the step has failed; this is its error.
+            AssertionError: it has not run, and will not.
+        """
+        name, index = _named(step, keywords)
+        keys = [StepKey(kind, name, index) for kind in (StepKind.DO, StepKind.WAIT)]
+
+        def ended(state: InstanceState) -> list[StepState] | None:
+            steps = [state.steps[key] for key in keys if key in state.steps]
+            return [step for step in steps if step.finished_seq] or (
+                [] if state.is_terminal else None
+            )
+
+        what = f'have a result of step "{keys[0].label}"'
+        found = await self._project.until_answered(self._key, ended, what)
+        if not found:
+            raise AssertionError(f'instance {self.id} has ended; step "{keys[0].label}" never did.')
+        return _result(found[0])
+
+    async def wait_for_status(self, status: str) -> None:
+        """Wait until the instance has this status.
+
+        Raises:
+            AssertionError: it has ended with another, or nothing can happen any more.
+        """
+        wanted = InstanceStatus(status)
+        if wanted is InstanceStatus.QUEUED:
+            return
+
+        def reached(state: InstanceState) -> InstanceStatus | None:
+            return state.status if state.status is wanted or state.is_terminal else None
+
+        found = await self._project.until_answered(self._key, reached, f"become {wanted}")
+        if found is not wanted:
+            raise AssertionError(
+                f"{_PREFIX} The Workflow instance {self.id} has reached status '{found}'. This is a finite status that "
+                f"prevents it from ever reaching the expected status of '{wanted}'."
+            )
+
+    async def wait_for_sleep(
+        self, step: Mapping[str, Any] | str | None = None, /, **keywords: Any
+    ) -> JsDict:
+        """Wait until the instance sleeps, in this step or in any; gives the step's `name` and `index`.
+
+        Raises:
+            AssertionError: it will not.
+        """
+        any_step = step is None and not keywords
+        key = None if any_step else StepKey(StepKind.SLEEP, *_named(step, keywords))
+
+        def asleep(state: InstanceState) -> list[StepKey] | None:
+            open_sleeps = [each for each in state.open if each.kind is StepKind.SLEEP]
+            found = [each for each in open_sleeps if key in (None, each)]
+            return found or ([] if state.is_terminal else None)
+
+        found = await self._project.until_answered(self._key, asleep, "sleep")
+        if not found:
+            raise AssertionError(f"instance {self.id} has ended, and does not sleep.")
+        return js_dict(name=found[0].name, index=found[0].count)
+
+    async def get_output(self) -> Any:
+        """What `run()` returned.
+
+        Raises:
+            Conflict: it has not.
+        """
+        state = await self._status(InstanceStatus.COMPLETE, "output", "an output")
+        assert state.output is not None
+        return values.decode(state.output)
+
+    async def get_error(self) -> JsDict:
+        """`{"name", "message"}` of what `run()` raised.
+
+        Raises:
+            Conflict: it has raised nothing.
+        """
+        state = await self._status(InstanceStatus.ERRORED, "error", "error information")
+        assert state.error is not None
+        return js_dict(name=state.error.name, message=state.error.message)
+
+    async def dispose(self) -> None:
+        """Remove the instance, so that its id is free for another test, and what was arranged for it. Idempotent.
+
+        Raises:
+            AssertionError: something was arranged for a step that never ran.
+        """
+        _check_used(await self._wipe(), f'instance "{self.id}"')
+
+    async def unused(self) -> set[StepKey]:
+        """The steps that are named in what was arranged, and have never begun."""
+        try:
+            begun = await self._project.on_engine(
+                lambda engine: engine.read(self._key, lambda state: set(state.steps))
+            )
+        except InstanceNotFound:
+            begun = set[StepKey]()
+        return set(self._modifiers().named_steps()) - begun
+
+    async def _wipe(self) -> set[StepKey]:
+        """Dispose; gives the steps that are named in what was arranged for this instance alone, and have never begun."""
+        if self._is_disposed:
+            return set()
+        self._is_disposed = True
+        unused = await self.unused() - set(self._shared.named_steps())
+        with suppress(InstanceNotFound):  # never created, or deleted by the test
+            await self._project.on_engine(lambda engine: engine.ask(self._key, DeleteRequested()))
+        await self._project.arrange(self._key, None)
+        return unused
+
+    async def _status(self, wanted: InstanceStatus, what: str, there_is: str) -> InstanceState:
+        state = await self._project.on_engine(
+            lambda engine: engine.read(self._key, lambda state: state)
+        )
+        if state.status is not wanted:
+            raise Conflict(
+                f'Cannot retrieve {what}: Workflow instance is in status "{state.status}" but must be "{wanted}" '
+                f"to have {there_is} available"
+            )
+        return state
+
+    def _modifiers(self) -> Modifiers:
+        return self._project.arrangements.of(self._key) or Modifiers()
+
+    waitForStepResult = wait_for_step_result  # noqa: N815 - Cloudflare's JavaScript spelling
+    waitForStatus = wait_for_status  # noqa: N815
+    waitForSleep = wait_for_sleep  # noqa: N815
+    getOutput = get_output  # noqa: N815
+    getError = get_error  # noqa: N815
+
+
+class WorkflowIntrospector:
+    """Looks into all instances that a workflow creates from now on. Made by `introspect_workflow`."""
+
+    def __init__(self, project: TestProject, workflow: str) -> None:
+        self._project = project
+        self._workflow = workflow
+        self._modifiers = Modifiers()
+        self._introspectors: dict[InstanceKey, InstanceIntrospector] = {}
+        self._is_disposed = False
+        project.arrangements.capture(workflow, self._modifiers)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        unused = await self._wipe()
+        if error is None:
+            _check_used(unused, f'workflow "{self._workflow}"')
+
+    async def modify_all(self, change: Change) -> Self:
+        """Arrange things for every instance that is created from now on."""
+        modifier = Modifier(self._modifiers)
+        await _apply(change, modifier)
+        self._modifiers = modifier.modifiers
+        self._project.arrangements.capture(self._workflow, self._modifiers)
+        return self
+
+    async def get(self) -> list[InstanceIntrospector]:
+        """The instances created since, in their order, each with an introspector of its own."""
+        for key in self._project.arrangements.captured(self._workflow) or ():
+            if key not in self._introspectors:
+                introspector = InstanceIntrospector(self._project, key, self._modifiers)
+                self._introspectors[key] = introspector
+        return list(self._introspectors.values())
+
+    async def dispose(self) -> None:
+        """Remove the instances, and capture no more. Idempotent.
+
+        Raises:
+            AssertionError: something was arranged for a step that never ran, in any of the instances.
+        """
+        _check_used(await self._wipe(), f'workflow "{self._workflow}"')
+
+    async def _wipe(self) -> set[StepKey]:
+        if self._is_disposed:
+            return set()
+        self._is_disposed = True
+        introspectors = await self.get()
+        self._project.arrangements.release(self._workflow)
+        unused = set(self._modifiers.named_steps())
+        own: set[StepKey] = set()
+        for each in introspectors:
+            unused &= await each.unused()
+            own |= await each._wipe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - two halves of one thing
+        return unused | own
+
+    modifyAll = modify_all  # noqa: N815 - Cloudflare's JavaScript spelling
+
+
+def introspect_workflow_instance(binding: Workflow, id: str) -> InstanceIntrospector:  # noqa: A002 - Cloudflare's name
+    """Look into an instance, best before it is created: then all that is arranged holds from its beginning.
+
+    `binding` is what the harness gives, such as `workflows.env.ORDERS`.
+
+    Raises:
+        InvalidInput: one of the two is missing, or the binding is another's.
+    """
+    if not binding or not id:
+        raise InvalidInput(f"{_PREFIX} Workflow binding and instance id are required.")
+    tested = _tested(binding)
+    return InstanceIntrospector(tested.project, InstanceKey(tested.name, id), Modifiers())
+
+
+def introspect_workflow(binding: Workflow) -> WorkflowIntrospector:
+    """Look into every instance that is created from now on.
+
+    Raises:
+        InvalidInput: there is no binding, or it is another's.
+        Conflict: somebody does so already.
+    """
+    if not binding:
+        raise InvalidInput(f"{_PREFIX} Workflow binding is required.")
+    tested = _tested(binding)
+    if tested.project.arrangements.captured(tested.name) is not None:
+        raise Conflict(
+            f'Workflow "{tested.name}" already has an active introspection session for binding "{tested.binding}".'
+        )
+    return WorkflowIntrospector(tested.project, tested.name)
+
+
+def _tested(binding: Workflow) -> TestedWorkflow:
+    if not isinstance(binding, TestedWorkflow):
+        raise InvalidInput(
+            f"{_PREFIX} {binding!r} is no binding of a test harness; take it from its `env`."
+        )
+    return binding
+
+
+async def _apply(change: Change, modifier: Modifier) -> None:
+    answer = change(modifier)
+    if inspect.isawaitable(answer):
+        await answer
+
+
+def _check_used(unused: set[StepKey], whose: str) -> None:
+    if unused:
+        steps = ", ".join(sorted(f'{step.kind} "{step.label}"' for step in unused))
+        raise AssertionError(
+            f"{_PREFIX} Something was arranged for steps of {whose} that never ran: {steps}. "
+            "Is the name right, and did the test wait for them?"
+        )
+
+
+def _result(step: StepState) -> Any:
+    outcome = step.outcome
+    if isinstance(outcome, Failure):
+        raise exception_of(outcome)
+    if step.config is not None and step.config.sensitive is not None:
+        return REDACTED
+    stored = outcome.payload if isinstance(outcome, ReceivedEvent) else outcome
+    return values.decode(stored) if isinstance(stored, msgspec.Raw) else None
+
+
+def _steps(kind: StepKind, steps: Iterable[Selector] | None) -> Steps:
+    return None if steps is None else frozenset(_step(kind, each) for each in steps)
+
+
+def _step(kind: StepKind, selector: Selector) -> StepKey:
+    return StepKey(kind, *_named(selector, {}))
+
+
+def _named(selector: object, keywords: Mapping[str, Any]) -> tuple[str, int]:
+    if isinstance(selector, str):
+        return selector, 1
+    given = options(selector, keywords, _SELECTOR, "a step")
+    name, index = given.get("name"), given.get("index", 1)
+    if not isinstance(name, str) or not isinstance(index, int) or index < 1:
+        raise InvalidInput(
+            f'{_PREFIX} A step is given by its name, or as {{"name", "index"}} with an index from 1, not {given!r}.'
+        )
+    return name, index
+
+
+def _times(times: object) -> int | None:
+    if times is None:
+        return None
+    if not isinstance(times, int) or isinstance(times, bool) or times < 1:
+        raise InvalidInput(f"{_PREFIX} times must be a whole number from 1, not {times!r}.")
+    return times

@@ -1,0 +1,76 @@
+"""The pytest plugin: the fixture `workflows`, and what a failed test shows of it.
+
+pytest imports this at every start, so nothing that costs time is imported before a test uses the fixture. The fixture
+itself is a plain one: it makes no difference on which event loop, in which mode of pytest-asyncio or under which
+`asyncio.run` a test awaits it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from wrangler_compat.testing.project import TestProject
+
+PYTHONPATH = Path(__file__).parents[1] / "pythonpath"
+"""Where `from workers import …` finds the emulator's modules."""
+
+MARKER = "workflows(classes=[], env={}): what the fixture `workflows` tests instead of a project, and fakes for `env`"
+
+_PROJECT = pytest.StashKey["TestProject"]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let tests import `workers`, and mark what they test."""
+    config.addinivalue_line("markers", MARKER)
+    if str(PYTHONPATH) not in sys.path:
+        sys.path.insert(0, str(PYTHONPATH))
+
+
+@pytest.fixture
+def workflows(request: pytest.FixtureRequest) -> Generator[TestProject]:
+    """An engine of this test's own, in memory and in virtual time.
+
+    It runs the project that the test's file belongs to; or the classes that are given, to `@pytest.mark.workflows` or to
+    `workflows.add`.
+    """
+    from wrangler_compat.testing.classes import project_or_hint
+    from wrangler_compat.testing.project import TestProject
+
+    path: Path = request.path
+    project = TestProject(lambda: project_or_hint(path.parent), path)
+    marker = request.node.get_closest_marker("workflows")
+    if marker is not None:
+        _set_up(project, **marker.kwargs)
+    request.node.stash[_PROJECT] = project
+    try:
+        yield project
+    finally:
+        if pending := project.pending():
+            request.node.add_report_section("teardown", "unfinished workflows", "\n".join(pending))
+        project.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the journals of a failed test."""
+    report = yield
+    project = item.stash.get(_PROJECT, None)
+    if project is not None and call.when == "call" and report.failed:
+        report.sections += [("workflow instance", drawn) for drawn in project.trees()]
+    return report
+
+
+def _set_up(
+    project: TestProject, *, classes: Sequence[Any] = (), env: Mapping[str, object] | None = None
+) -> None:
+    # By keywords: pytest takes a mark of a single class for the class's own decorator.
+    project.add(*classes)
+    project.replace_env(env or {})
