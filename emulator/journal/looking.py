@@ -1,0 +1,55 @@
+"""Looking into a journal's file without owning it: read-only, also while another process writes it."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from emulator.domain.instance import InstanceKey
+from emulator.errors import JournalCorrupt, JournalUnavailable
+from emulator.journal.port import StoredInstance
+from emulator.journal.rows import stored_from_json, to_json
+from emulator.journal.schema import APPLICATION_ID, MIGRATIONS, STATEMENTS
+
+
+def look(
+    path: Path,
+    workflow: str | None = None,
+    id: str | None = None,  # noqa: A002 - a name of the domain
+) -> list[StoredInstance]:
+    """The instances in the journal `path`, in order of creation: of one workflow, or with one id, or all.
+
+    Raises:
+        JournalUnavailable: there is no such file, it cannot be read, or another version of the emulator wrote it.
+        JournalCorrupt: it is no journal, or an instance does not decode.
+    """
+    if not path.is_file():
+        raise JournalUnavailable(f"There is no journal {path}: nothing has run here yet.")
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            _check(connection, path)
+            wanted = {"workflow": workflow, "id": id}
+            keys = [InstanceKey(*row) for row in connection.execute(STATEMENTS["named"], wanted)]
+            [texts] = connection.execute(STATEMENTS["load"], {"keys": to_json(keys)}).fetchall()
+    except sqlite3.DatabaseError as error:
+        raise JournalUnavailable(f"The journal {path} cannot be read (SQLite: {error}).") from error
+    found = stored_from_json(*texts)
+    return [_whole(found[key]) for key in keys if key in found]
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    [(application_id, version, _)] = connection.execute(STATEMENTS["inspect"]).fetchall()
+    if application_id != APPLICATION_ID:
+        raise JournalCorrupt(f"{path} is not a journal of workflow-emulator.")
+    if version != len(MIGRATIONS):
+        raise JournalUnavailable(
+            f"{path} has version {version} of the format, and this workflow-emulator reads version {len(MIGRATIONS)}: "
+            "start the project with it once, or use the version that wrote it."
+        )
+
+
+def _whole(found: StoredInstance | JournalCorrupt) -> StoredInstance:
+    if isinstance(found, JournalCorrupt):
+        raise found
+    return found

@@ -1,0 +1,130 @@
+"""Listening in between user code and the engine: which steps are asked for, from which line, with which code.
+
+A `ListeningContext` stands in for the step context of an incarnation. It hands everything on; its listener may change the
+code of a step, or keep a request from the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio.events
+import inspect
+import sysconfig
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from types import CodeType, FrameType, TracebackType
+from typing import Any, Final, NamedTuple, Protocol, cast
+
+from emulator.core.effects import Outcome
+from emulator.core.inputs import StepRequest
+from emulator.domain.steps import StepKey
+from emulator.engine.steps import Asker, RollbackCode, StepCode, StepContext
+
+_ROOT: Final = Path(__file__).parents[2]
+_NOT_THE_USERS: Final = (
+    *(str(_ROOT / name) for name in ("emulator", "bindings", "wrangler_compat")),
+    sysconfig.get_path("stdlib"),
+    "<",
+)
+_LOOP: Final = asyncio.events.__file__
+
+
+class Place(NamedTuple):
+    """A line of the user's code."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.line}"
+
+
+class Asked(NamedTuple):
+    """A step that was asked for, and the line that did; None if that is unknown."""
+
+    request: StepRequest
+    place: Place | None
+
+    @property
+    def step(self) -> StepKey:
+        """The step."""
+        return self.request.step
+
+
+class Listener(Protocol):
+    """Who listens."""
+
+    def code(self, step: StepKey, code: StepCode, *, rollback: bool = False) -> StepCode:
+        """The code that shall be called for a step, or as its rollback handler."""
+        ...
+
+    async def asked(self, asked: Asked, hand_on: Callable[[], Awaitable[Outcome]]) -> Outcome:
+        """User code asks for a step; `hand_on` asks the engine."""
+        ...
+
+
+class ListeningContext(StepContext):
+    """The step context of an incarnation, with a listener in between."""
+
+    def __init__(self, context: StepContext, listener: Listener) -> None:
+        super().__init__(_Between(context._life, listener))  # noqa: SLF001 - one context inside another
+
+
+class _Between:
+    """Takes what the step context asks, and hands it on to the incarnation."""
+
+    def __init__(self, life: Asker, listener: Listener) -> None:
+        self.number = life.number
+        self.step_limit = life.step_limit
+        self._life = life
+        self._listener = listener
+        self._declared: dict[StepKey, Place | None] = {}
+
+    def register(self, step: StepKey, code: StepCode, rollback: RollbackCode | None) -> None:
+        self._declared[step] = _definition(code)
+        if rollback is not None:
+            handler = self._listener.code(step, rollback.code, rollback=True)
+            rollback = rollback._replace(code=handler)
+        self._life.register(step, self._listener.code(step, code), rollback)
+
+    async def ask(self, request: StepRequest) -> Outcome:
+        # In a task of its own, as `gather` makes them, a step has no caller: then its function is shown.
+        place = users_place(inspect.currentframe()) or self._declared.get(request.step)
+        asked = Asked(request, place)
+        return await self._listener.asked(asked, lambda: self._life.ask(request))
+
+
+def users_place(frame: FrameType | None) -> Place | None:
+    """The innermost line of the user's code on the stack above `frame`, up to the event loop."""
+    while frame is not None and frame.f_code.co_filename != _LOOP:
+        if is_the_users(frame.f_code.co_filename):
+            return Place(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def raising_place(trace: TracebackType | None) -> Place | None:
+    """The innermost line of the user's code that an exception came through."""
+    place = None
+    while trace is not None:
+        if is_the_users(trace.tb_frame.f_code.co_filename):
+            place = Place(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return place
+
+
+def is_the_users(file: str) -> bool:
+    """Whether a file of code is neither the emulator's nor Python's."""
+    return not file.startswith(_NOT_THE_USERS)
+
+
+def _definition(code: StepCode) -> Place | None:
+    """Where the function of a step is written."""
+    function: Any = code.callback
+    while isinstance(function, partial):
+        held = cast("partial[Any]", function)
+        function = held.args[0] if held.args else held.func
+    written = getattr(function, "__code__", None)
+    if isinstance(written, CodeType):
+        return Place(written.co_filename, written.co_firstlineno)
+    return None

@@ -1,0 +1,197 @@
+"""Replay without consequences: today's code against a recorded journal.
+
+Theory of operation
+===================
+The steps that a journal has finished are all that a replay needs. They are put into a journal in memory, as those of an
+instance that was running when its process died, and the engine recovers that, as it always does. What the code asks for
+beyond them is written down and never answered: no callback is called, nothing new happens.
+
+Code that fits asks for every step of the journal again. Whether it is ready for a *running* instance is told by the first
+step that it does not come back to: `divergence`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace as replaced
+from typing import Final, NamedTuple
+
+import msgspec
+
+from emulator.core.effects import Outcome
+from emulator.core.evolve import fold
+from emulator.core.state import InstanceState
+from emulator.domain import values
+from emulator.domain.entries import (
+    ROLLBACK_EVENTS,
+    Entry,
+    StepStarted,
+    WorkflowQueued,
+    WorkflowRunning,
+    WorkflowStarted,
+)
+from emulator.domain.failure import Failure, failure_of
+from emulator.domain.status import InstanceStatus
+from emulator.domain.steps import StepKey
+from emulator.engine.engine import Engine
+from emulator.engine.programs import Program, RunEvent, WorkflowDefinition
+from emulator.engine.steps import StepCode, StepContext
+from emulator.journal.memory import MemoryJournal
+from emulator.journal.port import Commit, EntryRow, StoredInstance
+from emulator.testing.asking import Asked, ListeningContext, Place, raising_place
+from emulator.testing.clock import EPOCH_MS, LoopClock
+
+PATIENCE_S: Final = 86_400
+"""How long code may take, in virtual time, from one step to the next."""
+
+
+class Returned(NamedTuple):
+    """`run()` returned."""
+
+    output: msgspec.Raw
+
+
+class RunFailed(NamedTuple):
+    """`run()` raised."""
+
+    error: Failure
+    place: Place | None
+
+
+class Replay(NamedTuple):
+    """What the code did: the steps that it asked for, and its end; None if it asked for what the journal has not finished."""
+
+    asked: list[Asked]
+    end: Returned | RunFailed | None
+
+
+class Divergence(NamedTuple):
+    """Where code and journal part: the step that the journal has next, and what the code asked for in its place."""
+
+    expected: StepKey | None
+    asked: Asked | None
+    end: Returned | RunFailed | None
+
+
+async def replay(
+    stored: StoredInstance, definition: WorkflowDefinition, *, now_ms: int = EPOCH_MS
+) -> Replay:
+    """Run the code of `definition` against a journal, on a virtual loop, at `now_ms`. No step is invoked."""
+    state = fold(stored.row.creation, stored.entries)
+    journal = await _journal(stored, state)
+    told = _Told({key for key, step in state.steps.items() if step.finished_seq})
+    make = definition.program
+    definition = replaced(
+        definition, program=lambda: _Telling(make(), told), concurrency_limit=None
+    )
+    engine = Engine(journal, LoopClock(now_ms), [definition])
+    await engine.start()
+    try:
+        await told.end_or_rest()
+    finally:
+        await engine.close()
+    return Replay(told.heard, told.end)
+
+
+def divergence(state: InstanceState, replayed: Replay) -> Divergence | None:
+    """Where the code leaves the journal that adds up to `state`; None if a running instance would go on."""
+    asked = {each.step for each in replayed.asked}
+    for step in state.steps.values():  # in the order in which they started
+        counts = step.finished_seq or not (state.is_terminal or step.abandoned)
+        if counts and step.key not in asked:
+            return Divergence(step.key, _in_place_of(state, step.start_seq, replayed), replayed.end)
+    end = replayed.end
+    if isinstance(end, RunFailed) and (state.error is None or state.error.name != end.error.name):
+        return Divergence(None, None, end)
+    return None
+
+
+def _in_place_of(state: InstanceState, start_seq: int, replayed: Replay) -> Asked | None:
+    for each in replayed.asked:
+        known = state.steps.get(each.step)
+        if known is None or known.start_seq > start_seq:
+            return each
+    return None
+
+
+async def _journal(stored: StoredInstance, state: InstanceState) -> MemoryJournal:
+    """A journal with the finished steps of an instance, which was running."""
+    born_ms = stored.row.creation.created_ms
+    entries = [
+        EntryRow(stored.row.number, seq, _without_rollback(entry))
+        for seq, entry in stored.entries
+        if entry.step is not None
+        and state.steps[entry.step].finished_seq
+        and entry.fact.event not in ROLLBACK_EVENTS
+    ]
+    last = max((seq for seq, _ in stored.entries), default=0)
+    begun = (WorkflowQueued(), WorkflowStarted(), WorkflowRunning())
+    for place, fact in enumerate(begun, start=last + 1):
+        entries.append(EntryRow(stored.row.number, place, Entry(born_ms, None, fact)))
+    journal = MemoryJournal()
+    row = stored.row._replace(status=InstanceStatus.RUNNING, started_ms=born_ms, ended_ms=None)
+    await journal.commit(Commit(created=[row], entries=entries))
+    return journal
+
+
+def _without_rollback(entry: Entry) -> Entry:
+    if isinstance(entry.fact, StepStarted):
+        return entry._replace(fact=msgspec.structs.replace(entry.fact, rollback=None))
+    return entry
+
+
+class _Told:
+    """What is heard of the code."""
+
+    def __init__(self, finished: set[StepKey]) -> None:
+        self.heard: list[Asked] = []
+        self.end: Returned | RunFailed | None = None
+        self._finished = finished
+        self._ended = asyncio.Event()
+
+    def code(self, step: StepKey, code: StepCode, *, rollback: bool = False) -> StepCode:  # noqa: ARG002 - a `Listener`
+        return code
+
+    async def asked(self, asked: Asked, hand_on: Callable[[], Awaitable[Outcome]]) -> Outcome:
+        self.heard.append(asked)
+        if asked.step in self._finished:
+            return await hand_on()
+        return await never()
+
+    def has_ended(self, end: Returned | RunFailed) -> None:
+        self.end = end
+        self._ended.set()
+
+    async def end_or_rest(self) -> None:
+        """Wait until the code has ended, or does nothing any more."""
+        heard = -1
+        while self.end is None and heard < len(self.heard):
+            heard = len(self.heard)
+            waiting = asyncio.ensure_future(self._ended.wait())
+            await asyncio.wait([waiting], timeout=PATIENCE_S)
+            waiting.cancel()
+
+
+class _Telling:
+    """A program whose end is only told: the engine never hears of it."""
+
+    def __init__(self, program: Program, told: _Told) -> None:
+        self._program = program
+        self._told = told
+
+    async def run(self, event: RunEvent, step: StepContext) -> object:
+        try:
+            output = await self._program.run(event, ListeningContext(step, self._told))
+            end = Returned(values.encode(output, "the output of run()"))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            end = RunFailed(failure_of(error), raising_place(error.__traceback__))
+        self._told.has_ended(end)
+        return await never()
+
+
+async def never() -> Outcome:
+    """Wait for ever, or until cancelled."""
+    return await asyncio.get_running_loop().create_future()

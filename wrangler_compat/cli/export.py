@@ -1,0 +1,46 @@
+"""`workflow-emulator export`: one instance's journal, as a JSON document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from emulator.errors import EmulatorError
+
+
+@click.command()
+@click.argument("instance_id", metavar="ID")
+@click.argument("directory", type=click.Path(exists=True, path_type=Path), default=".")
+@click.option("--workflow", help="The workflow, where several have an instance of this id.")
+@click.option("--env", "environment", help="The environment of the wrangler file.")
+@click.option("--persist-to", type=click.Path(path_type=Path), help="The folder of the journal.")
+def export(
+    instance_id: str,
+    directory: Path,
+    workflow: str | None,
+    environment: str | None,
+    persist_to: Path | None,
+) -> None:
+    """Print the journal of the instance ID, of the project in DIRECTORY, as JSON.
+
+    The journal is only read, so the emulator may be running. `workflow-emulator replay --from` takes what is printed.
+    """
+    from emulator.journal.archive import to_document
+    from emulator.journal.looking import look
+    from wrangler_compat.config import load_config
+    from wrangler_compat.project import journal_path
+
+    try:
+        path = journal_path(load_config(directory, environment), persist_to)
+        found = look(path, workflow, instance_id)
+    except EmulatorError as error:
+        raise click.ClickException(error.message) from None
+    if not found:
+        raise click.ClickException(f'{path} has no instance "{instance_id}".')
+    if len(found) > 1:
+        names = ", ".join(each.row.creation.workflow for each in found)
+        raise click.ClickException(
+            f'Several workflows have an instance "{instance_id}": {names}. Choose one with --workflow.'
+        )
+    click.echo(to_document(found[0]))
