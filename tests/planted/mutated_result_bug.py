@@ -1,0 +1,24 @@
+"""Planted bug: one step changes what another has returned; a replay has it unchanged."""
+
+from typing import Any
+
+from workers import WorkflowEntrypoint
+
+
+class Planted(WorkflowEntrypoint):
+    async def run(self, event: Any, step: Any) -> Any:
+        order = event["payload"]
+
+        @step.do("make the basket")
+        async def make_basket() -> dict[str, Any]:
+            return {"items": list(order["items"]), "total_cents": order["amount_cents"]}
+
+        basket = await make_basket()
+
+        @step.do("add the postage")
+        async def add_postage() -> None:
+            basket["total_cents"] += 500
+
+        await add_postage()
+        await step.sleep("wait for the payment", "1 hour")
+        return basket["total_cents"]

@@ -1,0 +1,114 @@
+"""`workflow-emulator check`: what it prints, and how it exits."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from wrangler_compat.check import check_source
+from wrangler_compat.cli.main import main
+
+SLEEPY = """\
+from workers import WorkflowEntrypoint
+
+
+class Sleepy(WorkflowEntrypoint):
+    async def run(self, event, step):
+        await step.sleep("a while", 30){comment}
+"""
+
+
+def check(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["check", *map(str, arguments)])
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    source = tmp_path / "src"
+    source.mkdir()
+    (source / "entry.py").write_text(SLEEPY.format(comment=""))
+    return tmp_path
+
+
+def test_a_finding_is_a_place_a_code_a_sentence_and_a_link(project: Path) -> None:
+    result = check(project)
+    assert result.exit_code == 1
+    place, link = result.stdout.splitlines()
+    assert place.startswith(f"{project}/src/entry.py:6:37: WF013 A bare number is milliseconds")
+    assert link.strip() == "docs/rules.md#wf013"
+
+
+@pytest.mark.parametrize("option", [["--json"], ["--format", "json"]])
+def test_findings_are_json_for_programs(project: Path, option: list[str]) -> None:
+    result = check(project, *option)
+    assert result.exit_code == 1
+    (finding,) = json.loads(result.stdout)
+    assert finding["path"] == f"{project}/src/entry.py"
+    assert (finding["line"], finding["column"], finding["code"]) == (6, 37, "WF013")
+    assert finding["link"] == "docs/rules.md#wf013"
+
+
+def test_findings_are_annotations_for_github(project: Path) -> None:
+    result = check(project, "--format", "github")
+    assert result.exit_code == 1
+    (line,) = result.stdout.splitlines()
+    assert line.startswith(f"::error file={project}/src/entry.py,line=6,col=37,title=WF013::A bare")
+
+
+def test_a_clean_project_says_nothing(project: Path) -> None:
+    (project / "src" / "entry.py").write_text("x = 1\n")
+    result = check(project)
+    assert (result.exit_code, result.output) == (0, "")
+    assert json.loads(check(project, "--json").stdout) == []
+
+
+def test_the_files_of_others_are_left_alone(project: Path) -> None:
+    for folder in (".venv", "node_modules", "python_modules"):
+        (project / folder).mkdir()
+        (project / folder / "theirs.py").write_text(SLEEPY.format(comment=""))
+    assert len(json.loads(check(project, "--json").stdout)) == 1
+
+
+def test_a_file_that_is_not_python_is_an_error_with_its_line(project: Path) -> None:
+    (project / "src" / "entry.py").write_text("x = 1\ndef :\n")
+    result = check(project)
+    assert result.exit_code == 2
+    assert "src/entry.py:2 is not Python" in result.stderr
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"x = '\x00'\n", b"# coding: nonsense\n"])
+def test_bytes_that_are_no_text_are_an_error(project: Path, content: bytes) -> None:
+    (project / "src" / "entry.py").write_bytes(content)
+    result = check(project)
+    assert result.exit_code == 2
+    assert "entry.py" in result.stderr
+
+
+def test_a_folder_without_python_is_an_error(tmp_path: Path) -> None:
+    result = check(tmp_path)
+    assert result.exit_code == 2
+    assert "no Python file" in result.stderr
+
+
+def test_a_folder_that_is_not_there_is_an_error_of_usage(tmp_path: Path) -> None:
+    assert check(tmp_path / "nowhere").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["  # noqa", "  # noqa: WF013", "  # noqa: E501, WF013 - short on purpose", "  #NOQA:wf013"],
+)
+def test_a_comment_silences_its_line(comment: str) -> None:
+    assert check_source(SLEEPY.format(comment=comment), "entry.py") == []
+
+
+@pytest.mark.parametrize(
+    "comment", ["  # noqa: WF003", "  # noqa: E501", "\n        # noqa", "  # on"]
+)
+def test_other_comments_silence_nothing(comment: str) -> None:
+    assert len(check_source(SLEEPY.format(comment=comment), "entry.py")) == 1
+
+
+def test_their_warnings_are_not_ours() -> None:
+    assert check_source('pattern = "\\d"\n', "entry.py") == []
