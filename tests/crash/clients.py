@@ -35,14 +35,11 @@ class Subject(NamedTuple):
         return f"{API}/{self.workflow}/instances/{self.id}"
 
 
-class Request(NamedTuple):
-    """One thing to ask: `create`, `go`, `extra` (events), `pause`, `resume`, `terminate`."""
-
-    what: str
-
-
 class Clients:
-    """All that is asked of all instances, in order for each of them."""
+    """All that is asked of all instances, in order for each of them.
+
+    What is asked is a word: `create`, `go` and `extra` (events), `pause`, `resume`, `terminate`.
+    """
 
     def __init__(self, subjects: Iterable[Subject], chance: random.Random) -> None:
         self.subjects = {subject.id: subject for subject in subjects}
@@ -50,7 +47,7 @@ class Clients:
         self.created: set[str] = set()
         self.sent: dict[tuple[str, str], list[int]] = defaultdict(list)
         self.accepted_ms: dict[tuple[str, int], int] = {}
-        self.held: set[str] = set()
+        self.held: dict[str, int] = {}  # paused, and by which pause
         self._answers = 0
         self._goal = 0
         self._reached: asyncio.Future[None] | None = None
@@ -116,14 +113,15 @@ class Clients:
         self.accepted_ms[subject.id, serial] = time.time_ns() // 1_000_000
 
     async def _change(self, http: httpx.AsyncClient, subject: Subject, what: str) -> None:
-        self.held.discard(subject.id)
+        self.held.pop(subject.id, None)
         answer = await http.patch(f"{subject.path}/status", json=_CHANGES[what])
         if what == "terminate":
             assert answer.status_code == 200 or "terminate" in answer.text.lower(), answer.text
             return
         assert answer.status_code == 200, answer.text
         if what == "pause":
-            self.held.add(subject.id)
+            self._serial += 1
+            self.held[subject.id] = self._serial
 
     async def look(self, base: str) -> None:
         """Read the statuses again and again, as long as the process answers."""
@@ -137,7 +135,7 @@ class Clients:
 
     async def look_once(self, http: httpx.AsyncClient) -> None:
         """Read the status of every instance, and hold it against what is known."""
-        created, held = set(self.created), set(self.held)
+        created, held = set(self.created), dict(self.held)
         seen: dict[str, str] = {}
         for workflow in sorted({each.workflow for each in self.subjects.values()}):
             page, rows = 1, None
@@ -150,7 +148,8 @@ class Clients:
                 page += 1
         # Newest first: what is created between two pages moves rows on to the next, and hides none.
         assert created <= seen.keys(), f"created, and not there: {sorted(created - seen.keys())}"
-        for each in held & self.held:
+        # Of those that were paused all the time that the reading took, and not resumed and paused again.
+        for each in [each for each, pause in held.items() if self.held.get(each) == pause]:
             assert seen[each] in {"paused", "waitingForPause"} | TERMINAL, (each, seen[each])
         self.watch.see(seen)
 

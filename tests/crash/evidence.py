@@ -37,6 +37,9 @@ LAWS = (
 Line = tuple[int, int, int, str | None, str]
 """A line of the journal: number, seq, event, step, body."""
 
+Call = tuple[str, int, str]
+"""A line of the effects file without its instance: step, attempt, what (`start`, `end`, `undo`, `undone`)."""
+
 STATES = {
     "in a callback": """
         SELECT count(*) FROM (
@@ -133,22 +136,16 @@ def judge_by_the_laws(stored: list[StoredInstance]) -> None:
         law(trace)
 
 
-class Calls(NamedTuple):
-    """What the effects file has of one instance, in order: step, attempt, what."""
-
-    lines: list[tuple[str, int, str]]
-
-
-def read_effects(effects: Path) -> dict[str, Calls]:
-    """The effects, by instance."""
-    calls: dict[str, Calls] = defaultdict(lambda: Calls([]))
+def read_effects(effects: Path) -> dict[str, list[Call]]:
+    """What was called, by instance and in order."""
+    calls: dict[str, list[Call]] = defaultdict(list)
     for line in effects.read_text().splitlines():
         instance, step, attempt, what = line.split("\t")
-        calls[instance].lines.append((step, int(attempt), what))
+        calls[instance].append((step, int(attempt), what))
     return calls
 
 
-def judge_the_effects(stored: StoredInstance, calls: Calls) -> None:
+def judge_the_effects(stored: StoredInstance, calls: list[Call]) -> None:
     """No attempt was called twice, or unknown to the journal, or after the step had ended; handlers went backwards."""
     started, succeeded, undoing = _attempts_of(stored)
     order = list(started)
@@ -156,7 +153,7 @@ def judge_the_effects(stored: StoredInstance, calls: Calls) -> None:
     ended: set[tuple[str, int]] = set()
     undone: Counter[str] = Counter()
     undo_from = len(order)
-    for step, attempt, what in calls.lines:
+    for step, attempt, what in calls:
         where = f"{stored.row.creation.id}: {what} of attempt {attempt} of {step!r}"
         match what:
             case "start":

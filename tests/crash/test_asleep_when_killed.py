@@ -36,7 +36,7 @@ async def kill_asleep(site: Site, nap_ms: int, names: list[str]) -> None:
 
 def effects_of(site: Site, name: str) -> list[str]:
     """What an instance has done, so far."""
-    return [f"{step} {what}" for step, _, what in read_effects(site.effects)[name].lines]
+    return [f"{step} {what}" for step, _, what in read_effects(site.effects)[name]]
 
 
 @pytest.mark.parametrize("nap_ms", [1_500, 4_000], ids=["wake time past", "wake time ahead"])

@@ -77,7 +77,9 @@ async def test_ctrl_c_ends_it_at_once_and_the_next_start_goes_on(tmp_path: Path)
             for connection in (idle, asking):
                 connection.close()
     async with victim(site) as process:
-        assert await output_of(await process.url(), "stubborn", "mule") == 2
+        assert await output_of(await process.url(), "stubborn", "mule") == 1
+    calls = [(attempt, what) for _, attempt, what in read_effects(site.effects)["mule"]]
+    assert calls == [(1, "start"), (1, "start"), (1, "end")], "an orderly end is no failed attempt"
 
 
 async def test_a_folder_that_cannot_be_written_is_told_and_harms_nothing(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from effects import EffectLog
@@ -192,15 +193,16 @@ class Sleeper(WorkflowEntrypoint):
 
 
 class Stubborn(WorkflowEntrypoint):
-    """Its first attempt blocks a thread; cancellation it swallows."""
+    """Its first call blocks a thread; cancellation it swallows."""
 
     async def run(self, event: Any, step: Any) -> Any:
-        log = EffectLog(self.env.EFFECTS, event["instanceId"])
+        effects = Path(self.env.EFFECTS)
 
         @step.do("block", config=retries(MANY, "50 milliseconds"))
         def block(ctx: Any) -> int:
-            with log.call("block", ctx["attempt"]):
-                if ctx["attempt"] == 1:
+            is_first = not effects.exists()
+            with EffectLog(str(effects), event["instanceId"]).call("block", ctx["attempt"]):
+                if is_first:
                     blocked.set()
                     time.sleep(60)
             return ctx["attempt"]
