@@ -1,0 +1,114 @@
+"""`python -m benchmarks`: print the figures as a table, beside the floor of the same run.
+
+Machines differ, and are shared: the ratio is the figure to quote.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import load, measure
+
+
+class Figure(NamedTuple):
+    """One line of the table."""
+
+    what: str
+    measured: float
+    unit: str
+    goal: str
+    floor: float | None = None
+
+
+def figures(*, quick: bool) -> Iterator[Figure]:
+    """Measure one thing after the other."""
+    with tempfile.TemporaryDirectory() as folder:
+        rooms = (Path(folder) / str(number) for number in range(100))
+
+        def room() -> Path:
+            path = next(rooms)
+            path.mkdir()
+            return path
+
+        instances = 500 if quick else 2_000
+        floor = asyncio.run(measure.many_steps_floor(room(), instances=instances, steps=5))
+        rate = asyncio.run(measure.many_steps(room(), instances=instances, steps=5))
+        yield Figure(
+            f"{instances:,} instances of 5 steps",
+            rate,
+            "steps/s",
+            "8,000, or a tenth of the floor",
+            floor,
+        )
+        floor = asyncio.run(measure.one_after_another_floor(room(), steps=100))
+        each = asyncio.run(measure.one_after_another(room(), steps=100))
+        yield Figure("100 steps of one instance", each, "ms a step", "0.5", floor)
+        few = asyncio.run(measure.one_after_another(room(), steps=500))
+        many = asyncio.run(measure.one_after_another(room(), steps=2_000 if quick else 9_900))
+        yield Figure(
+            "a step after 9,900 others, to one after 500", many / few, "times", "1: linear"
+        )
+        yield Figure(
+            "event sent to instance complete",
+            asyncio.run(measure.wake(room(), times=50)),
+            "ms",
+            "5",
+        )
+        yield Figure(
+            "`dev` to first result", min(measure.dev_start(room()) for _ in range(3)), "s", "0.6"
+        )
+        yield Figure(
+            "engine in process, start to end",
+            min(measure.in_process_start(room()) for _ in range(3)),
+            "s",
+            "0.2",
+        )
+        seconds = 2 if quick else 20
+        bare = load.bare_route(seconds)
+        served = load.emulator(room(), seconds)
+        yield Figure(
+            "REST: 50 connections create and read", served.rate, "requests/s", "", bare.rate
+        )
+        yield Figure("   answers that are errors", served.errors, "", "0")
+        parked = 5_000 if quick else 100_000
+        rate, size_bytes, idle = asyncio.run(measure.sleepers(room(), instances=parked))
+        yield Figure(f"{parked:,} parked instances: created", rate, "a second", "")
+        yield Figure("   memory of each", size_bytes, "bytes", "250")
+        yield Figure("   a core used while idle", idle * 100, "%", "0")
+
+
+def main() -> int:
+    """Print what is measured, as it comes."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small run, to see that it works")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    options = parser.parse_args()
+    if options.json:
+        for figure in figures(quick=options.quick):
+            print(json.dumps(figure._asdict()), flush=True)
+        return 0
+    table = Table("", "measured", "goal", "floor", "of the floor")
+    for figure in figures(quick=options.quick):
+        floor = "" if figure.floor is None else f"{figure.floor:,.2f}"
+        ratio = "" if figure.floor is None else f"{figure.measured / figure.floor:.2f}"
+        table.add_row(
+            figure.what, f"{figure.measured:,.2f} {figure.unit}", figure.goal, floor, ratio
+        )
+        print(".", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    Console().print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
