@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 SEEDS ?= 1000
+PARALLEL ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile
+FUZZ_SECONDS ?= 150
 
 BIN := $(VENV)/bin
 
@@ -10,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format lint types layers simulate bench
+.PHONY: help run test check format lint types layers simulate fuzz bench
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -26,7 +28,7 @@ run: $(VENV)/.project ## start the orders example on http://127.0.0.1:8787
 	@exec $(BIN)/workflow-emulator dev examples/orders
 
 test: $(VENV)/.dev ## run every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 check: format lint types layers test ## all that must hold before a commit
 
@@ -44,6 +46,9 @@ layers: $(VENV)/.dev ## imports go down only
 
 simulate: $(VENV)/.dev ## crash and replay the engine on SEEDS seeds (make simulate SEEDS=5000)
 	$(BIN)/python -m pytest tests/simulation --seeds=$(SEEDS)
+
+fuzz: $(VENV)/.dev ## send both REST APIs whatever their documents allow, and what they do not, for FUZZ_SECONDS each
+	$(BIN)/python -m pytest tests/wire/test_fuzzing.py --fuzz-seconds=$(FUZZ_SECONDS)
 
 bench: $(VENV)/.project ## measure
 	$(BIN)/python -m benchmarks
