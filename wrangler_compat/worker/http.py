@@ -218,7 +218,9 @@ class Response(HttpMessage):
         given = Headers(headers)
         if not given.has("content-type"):
             given.set("content-type", "application/json")
-        return cls(json.dumps(data, default=_json_value), status, status_text, given)
+        return cls(
+            json.dumps(data, default=_json_value, separators=(",", ":")), status, status_text, given
+        )
 
     @classmethod
     def redirect(cls, url: str, status: int = 302) -> Response:
