@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 from uuid import uuid4
@@ -163,12 +164,18 @@ class Workflow:
                 check_instance_id(each)
         except InvalidInstanceId:
             raise InvalidInstanceId(_INVALID_ID) from None
+        # All at once: a caller that is cancelled leaves no half of it undone.
+        distinct = list(dict.fromkeys(ids))
+        keys = [InstanceKey(self._name, each) for each in distinct]
+        results = await asyncio.gather(
+            *(self._host.ask(key, DeleteRequested()) for key in keys), return_exceptions=True
+        )
         missing: set[str] = set()
-        for each in dict.fromkeys(ids):
-            try:
-                await self._host.ask(InstanceKey(self._name, each), DeleteRequested())
-            except InstanceNotFound:
+        for each, result in zip(distinct, results, strict=True):
+            if isinstance(result, InstanceNotFound):
                 missing.add(each)
+            elif result is not None:
+                raise result
         code, message = NOT_FOUND
         return js_dict(
             deleted=[js_dict(id=each) for each in ids if each not in missing],

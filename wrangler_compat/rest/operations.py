@@ -26,7 +26,7 @@ from emulator.core.state import InstanceState
 from emulator.domain import values
 from emulator.domain.duration import retention_ms
 from emulator.domain.instance import Creation, InstanceKey, TriggerSource
-from emulator.domain.names import check_new_instance_id
+from emulator.domain.names import check_new_instance_id, is_reserved_id
 from emulator.domain.status import TERMINAL, InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.engine.engine import Engine
@@ -36,6 +36,7 @@ from emulator.errors import (
     InstanceAlreadyExists,
     InstanceFinished,
     InstanceNotFound,
+    InvalidInstanceId,
     JournalCorrupt,
 )
 from emulator.journal.port import InstanceQuery, InstanceRow
@@ -223,6 +224,9 @@ class Operations:
 
     def _creation(self, workflow: str, given: NewInstance) -> Creation:
         instance_id = str(uuid4()) if given.id is None else check_new_instance_id(given.id)
+        if is_reserved_id(instance_id):
+            # They are parts of paths here, or look like ids that Cloudflare makes up.
+            raise InvalidInstanceId("(instance.invalid_id) Instance ID is invalid: it is reserved")
         retention = given.retention
         success, error = retention.success_retention, retention.error_retention
         return Creation(

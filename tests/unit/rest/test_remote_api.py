@@ -435,6 +435,12 @@ async def test_an_instance_whose_id_holds_slashes_is_found_however_it_is_written
         (
             "POST",
             "/echo/instances",
+            {"instance_id": "terminate"},
+            (400, 10002, "workflows.api.error.body"),
+        ),
+        (
+            "POST",
+            "/echo/instances",
             {"instance_retention": {"success_retention": "1 year"}},
             (400, 10002, "workflows.api.error.body"),
         ),
