@@ -111,8 +111,13 @@ class Attempt:
             verdict = Raised(error, Failure("CancelledError", str(error)), retryable=True)
         except BaseException as error:
             verdict = Raised(error, failure_of(error), is_retryable(error))
-        if not self._is_over:
+        if self._is_over:
+            return
+        if isinstance(verdict, Raised):
             await self._conclude(verdict)
+        else:
+            self._end()
+            self._report(self, verdict)
 
     async def _in_thread(self) -> object:
         context = copy_context()
@@ -136,14 +141,11 @@ class Attempt:
             self._timers.cancel(self._timeout)
             self._timeout = None  # it refers to this, and the two would be garbage of the slow kind
 
-    async def _conclude(self, verdict: Verdict) -> None:
+    async def _conclude(self, raised: Raised) -> None:
         self._end()
-        if isinstance(verdict, Raised):
-            step = self.context.step.label
-            log.info("step %s, attempt %d failed: %s", step, self.context.attempt, verdict.failure)
-            if self._needs_delay(verdict):
-                verdict = await self._with_delay(verdict)
-        self._report(self, verdict)
+        step = self.context.step.label
+        log.info("step %s, attempt %d failed: %s", step, self.context.attempt, raised.failure)
+        self._report(self, await self._with_delay(raised) if self._needs_delay(raised) else raised)
 
     def _needs_delay(self, raised: Raised) -> bool:
         return (

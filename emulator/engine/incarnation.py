@@ -209,6 +209,11 @@ class Incarnation:
 
     def resolve(self, effect: ResolveStep) -> None:
         """Hand over the outcome of a step, after those that came before it."""
+        if not (self._is_pumping or self._unanswered) and len(self._pending) == 1:
+            # The code waits for nothing else, so nothing can come before it.
+            self._activity += 1
+            self._settle(effect.step, effect.outcome)
+            return
         heapq.heappush(self._outcomes, (effect.finished_seq, effect.step, effect.outcome))
         if not self._is_pumping:
             # Not at once: in a replay the code may still be on its way to a step that ended earlier.
