@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -112,11 +113,16 @@ class Dev:
 
 @contextmanager
 def dev(folder: Path, *arguments: str) -> Generator[Dev]:
-    """Run it; kill it at the end."""
+    """Run it; kill it at the end, with the process that `--reload` has started."""
     with subprocess.Popen(
-        command(folder, *arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command(folder, *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
     ) as process:
         try:
             yield Dev(process)
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
