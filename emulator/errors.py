@@ -159,6 +159,8 @@ class InvalidStepConfig(StepRefused):
     def __init__(self, message: str | None = None, detail: str = "") -> None:
         super().__init__(message)
         self.detail = detail
+        if detail:
+            self.add_note(detail)
 
 
 class InvalidStep(StepRefused):

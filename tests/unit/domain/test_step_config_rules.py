@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal
@@ -150,6 +151,12 @@ def test_a_bad_config_has_cloudflares_message(subject: Literal["Step", "Rollback
         "See https://developers.cloudflare.com/workflows/build/sleeping-and-retrying/"
     )
     assert caught.value.name == "WorkflowFatalError"
+
+
+def test_the_traceback_of_a_bad_config_says_what_is_wrong() -> None:
+    with pytest.raises(InvalidStepConfig) as caught:
+        resolve({"timeout": "never"})
+    assert caught.value.detail in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize(
