@@ -87,24 +87,29 @@ def figures(*, quick: bool) -> Iterator[Figure]:
         yield Figure(f"{parked:,} parked instances: created", rate, "a second", "")
         yield Figure("   memory of each", size_bytes, "bytes", "250")
         yield Figure("   a core used while idle", idle * 100, "%", "0")
-        # The queue's memory is no line here: a process's peak is told apart only in a process of its own.
-        waiting = 2_000 if quick else 20_000
-        line = asyncio.run(queue(room(), waiting=waiting))
-        yield Figure(
-            f"{waiting:,} instances before 100 slots: created",
-            line.created_a_second,
-            "a second",
-            "",
-        )
-        yield Figure("   a restart of the emulator", line.restart_s, "s", "")
-        yield Figure("   let through", line.finished_a_second, "a second", "")
-        finished = 10_000 if quick else 100_000
-        gone = asyncio.run(expiry(room(), finished=finished, seconds=1 if quick else 5))
-        yield Figure(f"{finished:,} instances expire", gone.removed_a_second, "a second", "")
-        yield Figure(
-            "   an instance meanwhile, median", gone.busy_median_ms, "ms", "", gone.quiet_median_ms
-        )
-        yield Figure("   an instance meanwhile, p99", gone.busy_p99_ms, "ms", "", gone.quiet_p99_ms)
+        yield from _many_others(room(), room(), quick=quick)
+
+
+def _many_others(line_room: Path, expiry_room: Path, *, quick: bool) -> Iterator[Figure]:
+    """What many that wait, and many that go, cost the others."""
+    # The queue's memory is no line here: a process's peak is told apart only in a process of its own.
+    waiting = 2_000 if quick else 20_000
+    line = asyncio.run(queue(line_room, waiting=waiting))
+    yield Figure(
+        f"{waiting:,} instances before 100 slots: created",
+        line.created_a_second,
+        "a second",
+        "",
+    )
+    yield Figure("   a restart of the emulator", line.restart_s, "s", "")
+    yield Figure("   let through", line.finished_a_second, "a second", "")
+    finished = 10_000 if quick else 100_000
+    gone = asyncio.run(expiry(expiry_room, finished=finished, seconds=1 if quick else 5))
+    yield Figure(f"{finished:,} instances expire", gone.removed_a_second, "a second", "")
+    yield Figure(
+        "   an instance meanwhile, median", gone.busy_median_ms, "ms", "", gone.quiet_median_ms
+    )
+    yield Figure("   an instance meanwhile, p99", gone.busy_p99_ms, "ms", "", gone.quiet_p99_ms)
 
 
 def main() -> int:
