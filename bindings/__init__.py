@@ -1,17 +1,48 @@
 """Cloudflare's Python API for Workflows, over the emulator's engine."""
 
 from bindings.entrypoint import WorkflowEntrypoint
+from bindings.hooks import (
+    BaseHook,
+    Hook,
+    HookInfo,
+    define_hook,
+    get_hook_by_token,
+    resume_hook,
+)
 from bindings.instance import WorkflowInstance
+from bindings.run import Run, get_run
 from bindings.step import WorkflowStep
 from bindings.subscription import WorkflowSubscription
+from bindings.webhook import WebhookRequest
 from bindings.workflow import Workflow
-from emulator.errors import NonRetryableError
+from emulator.errors import (
+    FatalError,
+    HookConflictError,
+    HookDisposedError,
+    HookNotFoundError,
+    NonRetryableError,
+    RetryableError,
+)
 
 __all__ = [
+    "BaseHook",
+    "FatalError",
+    "Hook",
+    "HookConflictError",
+    "HookDisposedError",
+    "HookInfo",
+    "HookNotFoundError",
     "NonRetryableError",
+    "RetryableError",
+    "Run",
+    "WebhookRequest",
     "Workflow",
     "WorkflowEntrypoint",
     "WorkflowInstance",
     "WorkflowStep",
     "WorkflowSubscription",
+    "define_hook",
+    "get_hook_by_token",
+    "get_run",
+    "resume_hook",
 ]

@@ -6,9 +6,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from bindings.ambient import Place, here
 from bindings.context import run_event
+from bindings.host import Host
 from bindings.step import WorkflowStep
 from emulator.domain.config import PRODUCTION_DEFAULTS, StepConfig
+from emulator.domain.instance import InstanceKey
 from emulator.domain.values import JsDict
 from emulator.engine.programs import Program, RunEvent
 from emulator.engine.steps import StepContext
@@ -35,13 +38,22 @@ class WorkflowEntrypoint:
 class _Program:
     """One incarnation of a workflow class."""
 
-    def __init__(self, workflow: WorkflowEntrypoint, defaults: StepConfig, said: set[str]) -> None:
+    def __init__(
+        self,
+        workflow: WorkflowEntrypoint,
+        defaults: StepConfig,
+        said: set[str],
+        host: Host | None,
+    ) -> None:
         self._workflow = workflow
         self._defaults = defaults
         self._said = said
+        self._host = host
 
     async def run(self, event: RunEvent, step: StepContext) -> object:
-        steps = WorkflowStep(step, self._defaults, self._said)
+        place = Place(InstanceKey(event.workflow_name, event.instance_id), self._host, None)
+        steps = WorkflowStep(step, self._defaults, self._said, place)
+        here.set(place._replace(body=steps))
         try:
             result: Any = self._workflow.run(run_event(event), steps)
             return await result if inspect.isawaitable(result) else result
@@ -54,7 +66,11 @@ def program_of(
     ctx: Any,
     env: Any,
     defaults: StepConfig = PRODUCTION_DEFAULTS,
+    host: Host | None = None,
 ) -> Callable[[], Program]:
-    """What the engine calls for every incarnation: a new object of the class, with `ctx` and `env`."""
+    """What the engine calls for every incarnation: a new object of the class, with `ctx` and `env`.
+
+    `host` is who runs its instances, for what they do to each other.
+    """
     said: set[str] = set()
-    return lambda: _Program(workflow(ctx, env), defaults, said)
+    return lambda: _Program(workflow(ctx, env), defaults, said, host)

@@ -6,7 +6,7 @@ the same calls are refused in the same words, wherever the instances run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -16,22 +16,31 @@ from emulator.core.inputs import Input
 from emulator.core.state import InstanceState
 from emulator.domain import values
 from emulator.domain.failure import Failure
+from emulator.domain.hooks import HookRecord, HookRequest, TokenKey
 from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.status import InstanceStatus
 from emulator.domain.values import JsDict
 from emulator.engine.engine import Engine
+from emulator.engine.hooks import holder, resume
 from emulator.engine.subscription import Subscription
-from emulator.errors import InstanceAlreadyExists
+from emulator.engine.turn import Claim
+from emulator.errors import EntityConflictError, InvalidInput
 from emulator.projection.events import EventFilter
 
 
 class NewInstance(msgspec.Struct, frozen=True):
-    """An instance to create. `params` is a stored value; a retention of None means the workflow's default."""
+    """An instance to create. `params` is a stored value; a retention of None means the workflow's default.
+
+    `hook` is the token that it claims; `parent` names the step of a run that creates it (see `domain.instance.Creation`).
+    """
 
     id: str
     params: msgspec.Raw
     success_retention_ms: int | None = None
     error_retention_ms: int | None = None
+    hook: HookRequest | None = None
+    attributes: dict[str, str] | None = None
+    parent: str | None = None
 
 
 class RollbackReport(msgspec.Struct, frozen=True):
@@ -48,6 +57,8 @@ class StatusReport(msgspec.Struct, frozen=True):
     error: Failure | None
     output: msgspec.Raw
     rollback: RollbackReport | None
+    attributes: dict[str, str] = {}
+    parent: str | None = None
 
     def shown(self) -> JsDict:
         """The answer of `status()`."""
@@ -82,16 +93,51 @@ class Host(Protocol):
     """Whoever runs the instances. What is done is committed before a call returns."""
 
     async def create(
-        self, workflow: str, given: Sequence[NewInstance], *, may_be_taken: bool
-    ) -> list[InstanceAlreadyExists | None]:
-        """Create instances, all in one commit; for each None, or that its id is taken.
+        self,
+        workflow: str,
+        given: Sequence[NewInstance],
+        *,
+        may_be_taken: bool,
+        is_whole: bool = False,
+    ) -> list[EntityConflictError | None]:
+        """Create instances, all in one commit; for each None, or that its token or its id is taken.
 
-        `may_be_taken` is False for ids that were made up just now.
+        `may_be_taken` is False for ids that were made up just now. With `is_whole` a token that is taken refuses all.
         """
         ...
 
-    async def ask(self, key: InstanceKey, item: Input) -> None:
-        """Let an input take effect."""
+    async def ask(self, key: InstanceKey, item: Input) -> Any:
+        """Let an input take effect; what the rules answer, if anything."""
+        ...
+
+    async def find(self, instance_id: str) -> InstanceKey | None:
+        """The instance of this id, in whichever workflow.
+
+        Raises:
+            InvalidInput: several workflows have one.
+        """
+        ...
+
+    async def hook(self, token: TokenKey) -> HookRecord:
+        """The hook that holds a token.
+
+        Raises:
+            HookNotFoundError: nobody holds it.
+        """
+        ...
+
+    async def resume_hook(
+        self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
+    ) -> HookRecord:
+        """Send a payload to whoever holds a token: see `emulator.engine.hooks`."""
+        ...
+
+    async def now_ms(self) -> int:
+        """The time."""
+        ...
+
+    def base_url(self) -> str:
+        """The address under which webhooks reach the instances, without a slash at the end; empty if there is none."""
         ...
 
     async def status(self, key: InstanceKey) -> StatusReport:
@@ -110,12 +156,18 @@ class Host(Protocol):
 class EngineHost:
     """The engine of this process."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, base_url: Callable[[], str] = str) -> None:
         self._engine = engine
+        self._base_url = base_url
 
     async def create(
-        self, workflow: str, given: Sequence[NewInstance], *, may_be_taken: bool
-    ) -> list[InstanceAlreadyExists | None]:
+        self,
+        workflow: str,
+        given: Sequence[NewInstance],
+        *,
+        may_be_taken: bool,
+        is_whole: bool = False,
+    ) -> list[EntityConflictError | None]:
         """See `Host`."""
         now_ms = self._engine.now_ms()
         creations = [
@@ -126,14 +178,47 @@ class EngineHost:
                 now_ms,
                 success_retention_ms=each.success_retention_ms,
                 error_retention_ms=each.error_retention_ms,
+                parent=each.parent,
             )
             for each in given
         ]
-        return await self._engine.create(creations, may_be_taken=may_be_taken)
+        claims = [Claim(each.hook, each.attributes) for each in given]
+        return await self._engine.create(
+            creations, may_be_taken=may_be_taken, claims=claims, is_whole=is_whole
+        )
 
-    async def ask(self, key: InstanceKey, item: Input) -> None:
+    async def ask(self, key: InstanceKey, item: Input) -> Any:
         """See `Host`."""
-        await self._engine.ask(key, item)
+        return await self._engine.ask(key, item)
+
+    async def find(self, instance_id: str) -> InstanceKey | None:
+        """See `Host`."""
+        keys = [InstanceKey(workflow, instance_id) for workflow in self._engine.definitions]
+        found = await self._engine.journal.existing(keys)
+        if len(found) > 1:
+            names = ", ".join(sorted(key.workflow for key in found))
+            raise InvalidInput(
+                f'Several workflows have a run "{instance_id}": {names}. Say which is meant.'
+            )
+        return next(iter(found), None)
+
+    async def hook(self, token: TokenKey) -> HookRecord:
+        """See `Host`."""
+        return await holder(self._engine, token)
+
+    async def resume_hook(
+        self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
+    ) -> HookRecord:
+        """See `Host`."""
+        return await resume(self._engine, token, payload, resume_id)
+
+    async def now_ms(self) -> int:
+        """See `Host`."""
+        return self._engine.now_ms()
+
+    def base_url(self) -> str:
+        """See `Host`."""
+        return self._base_url()
 
     async def status(self, key: InstanceKey) -> StatusReport:
         """See `Host`."""
@@ -154,7 +239,9 @@ def _report(state: InstanceState) -> StatusReport:
     if state.rollback is not None and state.rollback.outcome is not None:
         rollback = RollbackReport(state.rollback.outcome, state.rollback.failure)
     output = msgspec.Raw(b"null") if state.output is None else state.output
-    return StatusReport(status.value, state.error, output, rollback)
+    attributes = dict(state.attributes)
+    parent = state.creation.parent
+    return StatusReport(status.value, state.error, output, rollback, attributes, parent)
 
 
 def _error(failure: Failure | None) -> JsDict | None:

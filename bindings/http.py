@@ -10,7 +10,7 @@ It is the binding that a Worker has, down to the exceptions, on a host that asks
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote
 
 import httpx
@@ -20,10 +20,12 @@ from bindings import wire
 from bindings.host import EventSource, NewInstance, StatusReport
 from bindings.workflow import Workflow
 from emulator.core.inputs import Input
+from emulator.domain.hooks import HookRecord, TokenKey
 from emulator.domain.instance import InstanceKey
 from emulator.domain.names import check_workflow_name
-from emulator.errors import ConfigError, EmulatorError, EngineStopped, InstanceAlreadyExists
+from emulator.errors import ConfigError, EmulatorError, EngineStopped, EntityConflictError
 from emulator.projection.events import EventFilter
+from emulator.timing.clock import SystemClock
 
 _TIMEOUT: Final = httpx.Timeout(60, connect=5)  # an answer may wait for a rollback
 _FORBIDDEN: Final = 403
@@ -73,16 +75,44 @@ class HttpHost:
         given: Sequence[NewInstance],
         *,
         may_be_taken: bool,  # noqa: ARG002 - the other side looks, whoever says that it need not
-    ) -> list[InstanceAlreadyExists | None]:
+        is_whole: bool = False,
+    ) -> list[EntityConflictError | None]:
         """See `Host`."""
-        body = msgspec.json.encode(wire.NewInstances(list(given)))
+        body = msgspec.json.encode(wire.NewInstances(list(given), is_whole))
         path = (workflow, "instances")
         created = await self._connection.ask("POST", path, wire.Created, body)
-        return [each and InstanceAlreadyExists(each.message) for each in created.refusals]
+        refusals = [each and wire.exception_of(each) for each in created.refusals]
+        return cast("list[EntityConflictError | None]", refusals)
 
-    async def ask(self, key: InstanceKey, item: Input) -> None:
+    async def ask(self, key: InstanceKey, item: Input) -> Any:
         """See `Host`."""
-        await self._connection.ask("POST", _path(key), dict[str, Any], wire.ask_to_json(item))
+        body = wire.ask_to_json(item)
+        return (await self._connection.ask("POST", _path(key), wire.Told, body)).answer
+
+    async def find(self, instance_id: str) -> InstanceKey | None:
+        """See `Host`."""
+        body = msgspec.json.encode(instance_id)
+        return (await self._connection.ask("POST", ("find",), wire.Found, body)).key
+
+    async def hook(self, token: TokenKey) -> HookRecord:
+        """See `Host`."""
+        body = msgspec.json.encode(token)
+        return await self._connection.ask("POST", ("holder",), HookRecord, body)
+
+    async def resume_hook(
+        self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
+    ) -> HookRecord:
+        """See `Host`."""
+        body = msgspec.json.encode(wire.Resume(token, payload, resume_id))
+        return await self._connection.ask("POST", ("resume",), HookRecord, body)
+
+    async def now_ms(self) -> int:
+        """See `Host`. The emulator's own time may differ a little."""
+        return SystemClock().now_ms()
+
+    def base_url(self) -> str:
+        """See `Host`."""
+        return self._connection.url
 
     async def status(self, key: InstanceKey) -> StatusReport:
         """See `Host`."""
@@ -104,7 +134,7 @@ class _Connection:
     def __init__(
         self, url: str, token: str | None, transport: httpx.AsyncBaseTransport | None
     ) -> None:
-        self._url = url.rstrip("/")
+        self.url = url.rstrip("/")
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         # Not through a proxy of the environment: the emulator is near.
         self._client = httpx.AsyncClient(
@@ -140,7 +170,7 @@ class _Connection:
         Raises:
             EmulatorError: it is refused.
         """
-        url = "/".join((self._url + wire.PREFIX, *(quote(part, safe="") for part in path)))
+        url = "/".join((self.url + wire.PREFIX, *(quote(part, safe="") for part in path)))
         headers = {} if body is None else {"content-type": "application/json"}
         try:
             request = self._client.build_request(
@@ -148,10 +178,10 @@ class _Connection:
             )
             response = await self._client.send(request, stream=True)
         except (httpx.UnsupportedProtocol, httpx.InvalidURL):
-            raise ConfigError(f"{self._url} is no address such as http://localhost:8787.") from None
+            raise ConfigError(f"{self.url} is no address such as http://localhost:8787.") from None
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise EngineStopped(
-                f"No emulator answers at {self._url}: start one with `workflow-emulator dev`."
+                f"No emulator answers at {self.url}: start one with `workflow-emulator dev`."
             ) from error
         except httpx.TransportError as error:
             raise self.broken(error) from error
@@ -162,7 +192,7 @@ class _Connection:
     def broken(self, error: httpx.TransportError) -> EngineStopped:
         """What is raised when a connection ends before an answer does."""
         return EngineStopped(
-            f"The emulator at {self._url} broke off ({error!r}): what was asked may have happened or not."
+            f"The emulator at {self.url} broke off ({error!r}): what was asked may have happened or not."
         )
 
     async def _whole(self, response: httpx.Response) -> bytes:
@@ -176,7 +206,7 @@ class _Connection:
     def _refusal(self, response: httpx.Response, body: bytes) -> EmulatorError:
         if response.status_code == _FORBIDDEN:
             return ConfigError(
-                f"The emulator at {self._url} does not let this process in: give its token. It says: {body.decode(errors='replace')}"
+                f"The emulator at {self.url} does not let this process in: give its token. It says: {body.decode(errors='replace')}"
             )
         try:
             return wire.exception_of(msgspec.json.decode(body, type=wire.Refused).refusal)
@@ -185,7 +215,7 @@ class _Connection:
 
     def _stranger(self, response: httpx.Response) -> EngineStopped:
         return EngineStopped(
-            f"What answers at {self._url} is no workflow-emulator of this version (HTTP {response.status_code})."
+            f"What answers at {self.url} is no workflow-emulator of this version (HTTP {response.status_code})."
         )
 
 

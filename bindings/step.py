@@ -12,13 +12,27 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+from bindings import schemas
+from bindings.ambient import Place, current_host, durable, here, refuse_outside_body
 from bindings.compensation import Undoable, undo_all
 from bindings.context import step_context, waited_event
 from bindings.convert import instant_ms
 from bindings.dependencies import CONTEXT, Declared, by_name, by_position, resolve, signature_of
-from emulator.domain.config import StepConfig, resolve_config
+from bindings.hooks import Hook
+from bindings.webhook import Webhook, stored_response
+from emulator.core.inputs import AttributesRequested
+from emulator.domain import values
+from emulator.domain.attributes import check_attributes
+from emulator.domain.config import RetryConfig, StepConfig, resolve_config
 from emulator.domain.duration import duration_ms, looks_like_seconds
-from emulator.domain.limits import DEFAULT_WAIT_TIMEOUT_MS, MAX_SLEEP_MS, MAX_WAIT_TIMEOUT_MS
+from emulator.domain.hooks import Retention, check_token
+from emulator.domain.hooks import min_retention as read_min_retention
+from emulator.domain.limits import (
+    DEFAULT_WAIT_TIMEOUT_MS,
+    MAX_SLEEP_MS,
+    MAX_STEP_RETRIES,
+    MAX_WAIT_TIMEOUT_MS,
+)
 from emulator.domain.names import check_event_type, check_step_name
 from emulator.domain.values import JsDict
 from emulator.engine.steps import (
@@ -33,6 +47,9 @@ from emulator.errors import InvalidDuration, InvalidStep
 
 log = logging.getLogger("workflow_emulator")
 
+_RESERVED_CONFIG = StepConfig(RetryConfig(MAX_STEP_RETRIES, "1 second", "constant"), "365 days")
+"""How a step is tried that its author has not written: it may wait for another run, as long as that takes."""
+
 Duration = int | float | str | timedelta
 """A number is milliseconds; a text follows Cloudflare's grammar, such as "10 minutes"."""
 
@@ -46,11 +63,14 @@ Config = Mapping[str, Any]
 class WorkflowStep:
     """The second argument of `run(event, step)` (Cloudflare: Python Workflows API)."""
 
-    def __init__(self, context: StepContext, defaults: StepConfig, said: set[str]) -> None:
+    def __init__(
+        self, context: StepContext, defaults: StepConfig, said: set[str], place: Place
+    ) -> None:
         self.step_closures: dict[str, StepFunction] = {}
         self._context = context
         self._defaults = defaults
         self._said = said
+        self._place = place
         self._declared: dict[StepFunction, Declared] = {}
         self._undoable: list[tuple[Undoable, Any]] = []
 
@@ -122,7 +142,7 @@ class WorkflowStep:
             arguments = await resolve(matched, concurrent=options.concurrent)
         elif options.depends:
             by_position(signature.needed, options.depends, self._declared)
-        callback = partial(_call, function, arguments, signature.takes_context)
+        callback = partial(_call, self._place, function, arguments, signature.takes_context)
         code = StepCode(callback, not signature.is_coroutine, _delay(options.config))
         return await self._context.do(name, code, resolved, rollback)
 
@@ -132,7 +152,7 @@ class WorkflowStep:
         if not callable(handler):
             raise InvalidStep(f'Rollback for "{name}" must be a function')
         resolved = resolve_config(config, self._defaults, name, "Rollback")
-        return RollbackCode(_handler_code(name, handler, config), resolved)
+        return RollbackCode(_handler_code(self._place, name, handler, config), resolved)
 
     def with_rollback(
         self, name: str, config: Config | None = None
@@ -221,6 +241,82 @@ class WorkflowStep:
             self._hint_seconds(f'step.wait_for_event("{name}", timeout={timeout!r})', timeout)
         return waited_event(await self._context.wait_for_event(name, wanted_type, timeout_ms))
 
+    def create_hook(
+        self,
+        name: str | None = None,
+        *,
+        token: str | None = None,
+        metadata: Any = None,
+        min_retention: Retention | None = None,
+        schema: Any = None,
+    ) -> Hook:
+        """Open a hook: hold a token through which payloads reach this run (Workflow SDK: hooks).
+
+        Without a `token` (any text of at most 512 bytes that is not blank) one is made up that nobody can guess; `name` tells such hooks apart.
+        Opening the token for which the run was created registers nothing new. `metadata` is any value that can be stored,
+        for those who look the hook up. `min_retention` (a duration, or a datetime with a time zone, of at most 30 days)
+        keeps the token from others beyond the end of the run; a `schema` (see `define_hook`) is what payloads must match.
+
+        It is registered with the next thing that `run()` waits for, or with its end.
+
+        Raises:
+            WorkflowContextError: this is not the body of `run()`.
+            InvalidHook: the token or the retention is not valid.
+            SerializationError: the metadata cannot be stored.
+        """
+        refuse_outside_body("step.create_hook()")
+        hook = self._context.create_hook(
+            None if name is None else check_step_name(name),
+            None if token is None else check_token(token),
+            metadata=values.encode(metadata, "the metadata of a hook"),
+            min_retention=None
+            if min_retention is None
+            else read_min_retention(min_retention, self._context.now_ms()),
+            schema=schemas.name_of(schema),
+        )
+        return Hook(hook, self._place.host, schema)
+
+    def create_webhook(
+        self, name: str | None = None, *, metadata: Any = None, respond_with: Any = None
+    ) -> Webhook:
+        """Open a hook with a public address, `.url`: whoever knows it can send requests to this run; see `bindings.webhook`.
+
+        Raises:
+            WorkflowContextError: this is not the body of `run()`.
+            InvalidHook: `respond_with` is not None, a response or "manual".
+        """
+        refuse_outside_body("step.create_webhook()")
+        about = {"respond_with": stored_response(respond_with), "metadata": metadata}
+        hook = self._context.create_hook(
+            None if name is None else check_step_name(name),
+            metadata=values.encode(about, "the metadata of a webhook"),
+            is_webhook=True,
+        )
+        return Webhook(hook, self._place.host)
+
+    async def set_attributes(self, attributes: Mapping[str, str | None]) -> None:
+        """Set attributes of the run, or remove them (None): small texts by which people find it (Workflow SDK: attributes).
+
+        At most 64, names of 1 to 256 characters that do not begin with "$", values of at most 256 bytes. From the body of
+        `run()` as from a step.
+
+        Raises:
+            InvalidAttributes: they are not such.
+        """
+        item = AttributesRequested(check_attributes(attributes))
+        host = current_host("step.set_attributes()")
+        await durable("set_attributes", lambda: host.ask(self._place.key, item))
+
+    async def run_reserved(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        """See `bindings.ambient.Body`."""
+        place = self._place
+
+        def callback(_: AttemptContext) -> Awaitable[Any]:
+            here.set(place)
+            return call()
+
+        return await self._context.do_reserved(name, StepCode(callback), _RESERVED_CONFIG)
+
     def _hint_seconds(self, call: str, duration: Duration) -> None:
         if looks_like_seconds(duration) and call not in self._said:
             self._said.add(call)
@@ -230,6 +326,9 @@ class WorkflowStep:
                 duration,
             )
 
+    createHook = create_hook  # noqa: N815
+    createWebhook = create_webhook  # noqa: N815
+    setAttributes = set_attributes  # noqa: N815
     sleepUntil = sleep_until  # noqa: N815 - Cloudflare's JavaScript spelling
     waitForEvent = wait_for_event  # noqa: N815
 
@@ -286,11 +385,13 @@ class _UndoableDeclaration(_Declaration):
 
 
 def _call(
+    place: Place,
     function: Callable[..., Any],
     arguments: dict[str, Any],
     takes_context: bool,
     context: AttemptContext,
 ) -> Any:
+    here.set(place)
     if takes_context:
         return function(**arguments, **{CONTEXT: step_context(context)})
     return function(**arguments)
@@ -300,7 +401,9 @@ _TOLD = ("ctx", "error", "output", "step_name")
 """What a rollback handler can take."""
 
 
-def _handler_code(name: str, handler: Callable[..., Any], config: Config | None) -> StepCode:
+def _handler_code(
+    place: Place, name: str, handler: Callable[..., Any], config: Config | None
+) -> StepCode:
     signature = signature_of(handler)
     unknown = [parameter for parameter in signature.needed if parameter not in _TOLD]
     if unknown:
@@ -309,11 +412,14 @@ def _handler_code(name: str, handler: Callable[..., Any], config: Config | None)
         )
     wanted = (*signature.needed, CONTEXT) if signature.takes_context else signature.needed
     return StepCode(
-        partial(_compensate, handler, wanted), not signature.is_coroutine, _delay(config)
+        partial(_compensate, place, handler, wanted), not signature.is_coroutine, _delay(config)
     )
 
 
-def _compensate(handler: Callable[..., Any], wanted: Sequence[str], told: Compensation) -> Any:
+def _compensate(
+    place: Place, handler: Callable[..., Any], wanted: Sequence[str], told: Compensation
+) -> Any:
+    here.set(place)
     known = {
         "ctx": step_context(told.context),
         "error": told.error,

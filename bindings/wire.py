@@ -13,6 +13,7 @@ import msgspec
 import emulator.errors
 from bindings.host import NewInstance
 from emulator.core.inputs import (
+    AttributesRequested,
     DeleteRequested,
     EventSent,
     Input,
@@ -20,8 +21,11 @@ from emulator.core.inputs import (
     RestartRequested,
     ResumeRequested,
     TerminateRequested,
+    WakeUpRequested,
 )
-from emulator.errors import EmulatorError, InvalidInput
+from emulator.domain.hooks import TokenKey
+from emulator.domain.instance import InstanceKey
+from emulator.errors import EmulatorError, HookConflictError, InvalidInput
 
 PREFIX: Final = "/cdn-cgi/workflow-emulator"
 """Where the API is."""
@@ -37,6 +41,8 @@ ASKS: Final[dict[str, type[Input]]] = {
     "restart": RestartRequested,
     "delete": DeleteRequested,
     "event": EventSent,
+    "wake_up": WakeUpRequested,
+    "attributes": AttributesRequested,
 }
 """What can be asked of an instance, by its name in a message."""
 
@@ -44,19 +50,25 @@ _NAMES: Final = {kind: name for name, kind in ASKS.items()}
 
 
 class NewInstances(msgspec.Struct, frozen=True):
-    """Instances to create, all in one commit."""
+    """Instances to create, all in one commit. `is_whole`: a token that is taken refuses all."""
 
     instances: list[NewInstance]
+    is_whole: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """An exception of `emulator.errors`. `type` is its class, the rest what its attributes say."""
+    """An exception of `emulator.errors`. `type` is its class, the rest what its attributes say.
+
+    `fields` are those that its class has beside; `index` is its place in a batch.
+    """
 
     type: str
     code: str
     name: str
     message: str
     detail: str = ""
+    fields: dict[str, str] = {}
+    index: int | None = None
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -69,6 +81,26 @@ class Created(msgspec.Struct, frozen=True):
     """For each of the instances null, or that its id is taken."""
 
     refusals: list[Refusal | None]
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What the rules answer, if anything."""
+
+    answer: int | None = None
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The instance of an id, if there is one."""
+
+    key: InstanceKey | None = None
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """A payload for whoever holds a token."""
+
+    token: TokenKey
+    payload: msgspec.Raw
+    resume_id: str | None = None
 
 
 class Waited(msgspec.Struct, frozen=True):
@@ -108,18 +140,28 @@ def ask_from_json(body: bytes) -> Input:
 def refusal_of(error: EmulatorError) -> Refusal:
     """What is sent of an exception."""
     detail: str = getattr(error, "detail", "")
-    return Refusal(type(error).__name__, error.code, error.name, error.message, detail)
+    return Refusal(
+        type(error).__name__,
+        error.code,
+        error.name,
+        error.message,
+        detail,
+        {field: getattr(error, field) for field in error.fields},
+        getattr(error, "index", None),
+    )
 
 
 def exception_of(refusal: Refusal) -> EmulatorError:
     """The exception again; one of a class that is not known here is an `EmulatorError` with the same attributes."""
     found = getattr(emulator.errors, refusal.type, None)
     if isinstance(found, type) and issubclass(found, EmulatorError):
-        error = found(refusal.message)
+        error = found(refusal.message, **refusal.fields)
     else:
         error = EmulatorError(refusal.message)
         error.code = refusal.code  # pyright: ignore[reportAttributeAccessIssue]
     error.name = refusal.name
+    if isinstance(error, HookConflictError):
+        error.index = refusal.index
     if refusal.detail:
         error.detail = refusal.detail  # pyright: ignore[reportAttributeAccessIssue]
     return error

@@ -19,15 +19,26 @@
     │   │   └── RollbackPhase
     │   ├── SerializationError          a value that cannot be stored, with the path to it
     │   ├── PayloadTooLarge
+    │   ├── InvalidHook                 a token, a retention or an option of a hook
+    │   │   └── HookRetentionTooLong
+    │   ├── InvalidAttributes
+    │   ├── TypeValidationError         a payload that a hook's schema refuses
     │   └── InvalidSignature            a webhook whose sender is not verified
     ├── NotFound
     │   ├── WorkflowNotFound
     │   ├── InstanceNotFound
+    │   ├── HookNotFoundError           nobody takes payloads for the token
+    │   ├── WorkflowRunNotFoundError
     │   └── StepNotFound
     ├── Conflict
-    │   ├── InstanceAlreadyExists
+    │   ├── EntityConflictError         the name is taken, or stands for something else
+    │   │   ├── InstanceAlreadyExists
+    │   │   ├── HookConflictError       the token is taken: .conflicting_run_id
+    │   │   └── HookResumeConflictError
+    │   ├── HookDisposedError
     │   ├── CannotTerminate
     │   └── InstanceFinished
+    ├── WorkflowContextError            also a RuntimeError: not where this may be called
     ├── StorageError
     │   ├── JournalLocked               another process has the file
     │   ├── JournalTooNew               written by a later version
@@ -41,8 +52,11 @@
         ├── WorkflowTimeoutError        also a TimeoutError
         ├── WorkflowInternalError
         ├── WorkflowFatalError
+        ├── WorkflowRunFailedError      another run, whose result was asked for
+        ├── WorkflowRunCancelledError
         ├── NonRetryableDelayError
-        └── NonRetryableError           raised by users: the step is not tried again
+        ├── RetryableError              raised by users: when the step is tried again
+        └── NonRetryableError           raised by users: the step is not tried again; also called FatalError
 
 The docstring is the message where none is given. `.name` is the class name that Cloudflare's engine would report,
 so that a workflow that prints `error.name` prints the same here and there.
@@ -51,6 +65,7 @@ so that a workflow that prints `error.name` prints the same here and there.
 from __future__ import annotations
 
 import inspect
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 
@@ -58,6 +73,10 @@ class EmulatorError(Exception):
     """Something went wrong in the emulator."""
 
     code: ClassVar[str] = "internal"
+    fields: ClassVar[tuple[str, ...]] = ()
+    """Attributes of its own, texts that keep their values in the journal and over HTTP; the class takes them as keywords."""
+    is_retryable: ClassVar[bool] = True
+    """Whether another attempt of a step that raises it could help."""
     name: str = "Error"
 
     def __init__(self, message: str | None = None) -> None:
@@ -185,6 +204,7 @@ class SerializationError(InvalidInput, TypeError):
     """The value cannot be stored."""
 
     code = "value.not_serializable"
+    is_retryable = False
     name = "SerializationError"
 
 
@@ -192,7 +212,37 @@ class PayloadTooLarge(InvalidInput):
     """The value is over the size limit."""
 
     code = "value.too_large"
+    is_retryable = False
     name = "WorkflowInternalError"
+
+
+class InvalidHook(InvalidInput, ValueError):
+    """The hook is not valid."""
+
+    code = "invalid_hook"
+    is_retryable = False
+
+
+class HookRetentionTooLong(InvalidHook):
+    """(hook.retention) Hook minimum retention cannot exceed 30 days"""
+
+    code = "hook.retention"
+
+
+class InvalidAttributes(InvalidInput):
+    """The attributes are not valid."""
+
+    code = "invalid_attributes"
+    is_retryable = False
+    name = "FatalError"
+
+
+class TypeValidationError(InvalidInput, ValueError):
+    """Hook payload did not match the defined schema"""
+
+    code = "payload_invalid"
+    is_retryable = False
+    name = "TypeValidationError"
 
 
 class InvalidSignature(InvalidInput):
@@ -219,6 +269,33 @@ class InstanceNotFound(NotFound):
     code = "instance.not_found"
 
 
+class HookNotFoundError(NotFound):
+    """No hook takes payloads for this token."""
+
+    code = "hook_not_found"
+    fields = ("token",)
+    name = "HookNotFoundError"
+
+    def __init__(self, message: str | None = None, *, token: str = "") -> None:
+        super().__init__(
+            f'No hook takes payloads for the token "{token}"' if message is None else message
+        )
+        self.token = token
+
+
+class WorkflowRunNotFoundError(NotFound):
+    """There is no such run."""
+
+    code = "run.not_found"
+    fields = ("run_id",)
+    is_retryable = False
+    name = "WorkflowRunNotFoundError"
+
+    def __init__(self, message: str | None = None, *, run_id: str = "") -> None:
+        super().__init__(f'Workflow run "{run_id}" not found' if message is None else message)
+        self.run_id = run_id
+
+
 class StepNotFound(NotFound):
     """(instance.cannot_restart) The step is not in the execution history"""
 
@@ -233,7 +310,58 @@ class Conflict(EmulatorError):
     name = "WorkflowError"
 
 
-class InstanceAlreadyExists(Conflict):
+class EntityConflictError(Conflict):
+    """The name stands for something else."""
+
+
+class HookConflictError(EntityConflictError):
+    """A hook's token is taken. `.conflicting_run_id` and `.conflicting_workflow` name the instance that holds it.
+
+    `.index` is the place of the item in a batch that was refused for it.
+    """
+
+    code = "hook_conflict"
+    fields = ("token", "conflicting_run_id", "conflicting_workflow")
+    is_retryable = False
+    name = "HookConflictError"
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        token: str = "",
+        conflicting_run_id: str = "",
+        conflicting_workflow: str = "",
+    ) -> None:
+        text = f'Hook token "{token}" is already in use by another workflow (run "{conflicting_run_id}")'
+        super().__init__(text if message is None else message)
+        self.token = token
+        self.conflicting_run_id = conflicting_run_id
+        self.conflicting_workflow = conflicting_workflow
+        self.index: int | None = None
+
+
+class HookResumeConflictError(EntityConflictError):
+    """This resume id came before, with another payload or for another hook."""
+
+    code = "resume_conflict"
+    is_retryable = False
+    name = "EntityConflictError"
+
+
+class HookDisposedError(Conflict):
+    """The hook has been disposed of, and nothing is left to take from it."""
+
+    code = "hook_disposed"
+    fields = ("token",)
+    name = "HookDisposedError"
+
+    def __init__(self, message: str | None = None, *, token: str = "") -> None:
+        super().__init__(message)
+        self.token = token
+
+
+class InstanceAlreadyExists(EntityConflictError):
     """(instance.already_exists) The instance already exists"""
 
     code = "instance.already_exists"
@@ -249,6 +377,14 @@ class InstanceFinished(Conflict):
     """(instance.in_finite_state) Instance reached a finite state, cannot send events to it"""
 
     code = "instance.in_finite_state"
+
+
+class WorkflowContextError(EmulatorError, RuntimeError):
+    """This cannot be called here."""
+
+    code = "workflow.context"
+    is_retryable = False
+    name = "WorkflowContextError"
 
 
 class StorageError(EmulatorError):
@@ -335,6 +471,40 @@ class WorkflowFatalError(StepFailure):
     code = "step.fatal"
 
 
+class WorkflowRunFailedError(StepFailure):
+    """Another run has failed. `.error_name` and `.error_message` are those of what it failed with."""
+
+    code = "run.failed"
+    fields = ("run_id", "error_name", "error_message")
+    is_retryable = False
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        run_id: str = "",
+        error_name: str = "",
+        error_message: str = "",
+    ) -> None:
+        text = f'Workflow run "{run_id}" failed: {error_name}: {error_message}'
+        super().__init__(text if message is None else message)
+        self.run_id = run_id
+        self.error_name = error_name
+        self.error_message = error_message
+
+
+class WorkflowRunCancelledError(StepFailure):
+    """Another run was cancelled."""
+
+    code = "run.cancelled"
+    fields = ("run_id",)
+    is_retryable = False
+
+    def __init__(self, message: str | None = None, *, run_id: str = "") -> None:
+        super().__init__(f'Workflow run "{run_id}" was cancelled' if message is None else message)
+        self.run_id = run_id
+
+
 class NonRetryableDelayError(StepFailure):
     """The delay function failed"""
 
@@ -353,3 +523,31 @@ class NonRetryableError(StepFailure):
     def __init__(self, message: str = "") -> None:
         super().__init__(message)
         self.name = "NonRetryableError"
+
+
+FatalError = NonRetryableError
+"""The Workflow SDK's name."""
+
+
+class RetryableError(StepFailure):
+    """Raise this in a step to say when it is tried again, whatever its config says of the delay (Workflow SDK: steps).
+
+    `retry_after` is a duration (a number is milliseconds) or a datetime with a time zone; one second if it is not given.
+    It does not change how often the step is tried.
+
+    Raises:
+        ValueError: `retry_after` is none.
+    """
+
+    code = "step.retryable"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        retry_after: float | str | timedelta | datetime = 1_000,
+    ) -> None:
+        super().__init__(message)
+        if isinstance(retry_after, datetime) and retry_after.tzinfo is None:
+            raise ValueError(f"retry_after {retry_after!r} has no time zone.")
+        self.retry_after = retry_after

@@ -61,6 +61,8 @@ _FIELDS: dict[str, st.SearchStrategy[object]] = {
     "wake_ms": instants_ms,
     "deadline_ms": instants_ms,
     "has_rollback": st.booleans(),
+    "metadata": stored_values,
+    "changes": st.dictionaries(texts, st.none() | texts, max_size=3),
     "terminating": st.booleans(),
     "until": st.booleans(),
 }

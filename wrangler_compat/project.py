@@ -18,6 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, Literal
 
+from bindings.ambient import hosting
 from bindings.entrypoint import WorkflowEntrypoint, program_of
 from bindings.host import EngineHost
 from bindings.workflow import Workflow
@@ -140,12 +141,12 @@ async def open_project(
     host = EngineHost(engine)
     bindings = {each.binding: Workflow(host, each.name) for each in own if each.binding}
     context = ExecutionContext({each.class_name: Workflow(host, each.name) for each in own})
-    with project_imports(config):
+    with project_imports(config), hosting(host):
         env = await make_env(_with_foreign(config), bindings, stand_ins)
         with running(env, context):
             loaded = load(config)
             for name, workflow in loaded.workflows.items():
-                programs[name] = program_of(workflow, context, env, defaults)
+                programs[name] = program_of(workflow, context, env, defaults, host)
             await engine.start()
             try:
                 project = Project(

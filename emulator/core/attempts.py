@@ -88,7 +88,9 @@ def attempt_raised(decision: Decision, result: AttemptRaised) -> None:
         and result.delay_error is None
         and has_attempt_left(step.config, result.attempt)
     ):
-        delay_ms = retry_delay_ms(step.config, result.attempt, result.base_delay_ms)
+        delay_ms = result.retry_after_ms
+        if delay_ms is None:
+            delay_ms = retry_delay_ms(step.config, result.attempt, result.base_delay_ms)
     fail_attempt(decision, step, result.error, delay_ms, result.delay_error)
     _after_attempt(decision, step)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from emulator.core import attempts, inputs, lifecycle, rollbacks, sleeps, waits
+from emulator.core import attempts, hooks, inputs, lifecycle, rollbacks, sleeps, waits
 from emulator.core.decision import Decision
 from emulator.core.inputs import (
     DoRequested,
@@ -55,6 +55,18 @@ def _step_requested(decision: Decision, request: StepRequest) -> None:
         life.held.append(request)
         if state.status is InstanceStatus.WAITING:
             decision.wake()
+
+
+def _hook_requested(decision: Decision, request: inputs.HookRequested) -> None:
+    state, life = decision.state, decision.state.life
+    life.requested[request.step] = None
+    life.at_rest = False
+    if not life.registering:
+        hooks.requested(decision, request)
+        return
+    if request.step in state.steps:
+        decision.answer(state.steps[request.step])
+    rollbacks.registered(decision)
 
 
 def _release_held(decision: Decision) -> None:
@@ -110,6 +122,7 @@ _REQUESTS: dict[type[StepRequest], Callable[[Decision, Any], None]] = {
     DoRequested: attempts.do_requested,
     SleepRequested: sleeps.sleep_requested,
     WaitRequested: waits.wait_requested,
+    inputs.ReceiveRequested: hooks.received,
 }
 
 _DEADLINES: dict[StepKind, Callable[[Decision, StepState], None]] = {
@@ -122,6 +135,10 @@ _RULES: dict[type[Input], Callable[[Decision, Any], None]] = {
     DoRequested: _step_requested,
     SleepRequested: _step_requested,
     WaitRequested: _step_requested,
+    inputs.ReceiveRequested: _step_requested,
+    inputs.HookRequested: _hook_requested,
+    inputs.HookDisposeRequested: hooks.disposed,
+    inputs.HookResumed: hooks.resumed,
     inputs.StepAbandoned: waits.abandoned,
     inputs.AttemptReturned: attempts.attempt_returned,
     inputs.AttemptRaised: attempts.attempt_raised,
@@ -136,8 +153,10 @@ _RULES: dict[type[Input], Callable[[Decision, Any], None]] = {
     inputs.SlotRefused: lambda decision, _: lifecycle.slot_refused(decision),
     inputs.Recovered: lambda decision, _: lifecycle.recover(decision),
     inputs.ShutdownRequested: lambda decision, _: lifecycle.shut_down(decision),
-    inputs.CreateRequested: lambda decision, _: lifecycle.create(decision),
+    inputs.CreateRequested: lifecycle.create,
     inputs.EventSent: waits.event_sent,
+    inputs.WakeUpRequested: sleeps.wake_up,
+    inputs.AttributesRequested: lifecycle.set_attributes,
     inputs.PauseRequested: _operation,
     inputs.ResumeRequested: _operation,
     inputs.TerminateRequested: _operation,

@@ -16,8 +16,15 @@ from emulator.core.effects import (
     StartRun,
 )
 from emulator.core.evolve import cut, evolve
-from emulator.core.state import InstanceState, StepState
-from emulator.domain.entries import Entry, Fact
+from emulator.core.state import HookState, InstanceState, StepState
+from emulator.domain.entries import (
+    Entry,
+    Fact,
+    WorkflowFailed,
+    WorkflowSucceeded,
+    WorkflowTerminated,
+)
+from emulator.domain.hooks import HookRecord, HookStage
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.errors import EmulatorError
@@ -27,12 +34,12 @@ class Decision:
     """What follows from one input.
 
     `timers` are the deadlines to store (None: none any more), after all older ones have gone if `timers_cleared`.
-    `taken` are the events that leave the mailbox. `cut_steps` says what a restart removes (see `journal.port.Cut`).
+    `taken` are the events that leave the mailbox; `hooks` are those that have changed, as they are to be stored; `told` is the answer to who asked. `cut_steps` says what a restart removes (see `journal.port.Cut`).
     """
 
     __slots__ = (
-        "cut_made", "cut_steps", "deleted", "effects", "entries", "now_ms", "refusal", "state", "taken", "timers",
-        "timers_cleared",
+        "cut_made", "cut_steps", "deleted", "effects", "entries", "hooks", "now_ms", "refusal", "state", "taken", "timers",
+        "timers_cleared", "told",
     )  # fmt: skip
 
     def __init__(self, state: InstanceState, now_ms: int) -> None:
@@ -47,6 +54,8 @@ class Decision:
         self.cut_made = False
         self.cut_steps: frozenset[StepKey] | None = None
         self.deleted = False
+        self.told: object = None
+        self.hooks: dict[str, HookRecord] = {}
 
     # what is written
 
@@ -58,8 +67,30 @@ class Decision:
         self.entries.append((seq, entry))
         return seq
 
+    def note_hook(self, hook: HookState, *, released: bool = False) -> None:
+        """Store what has become of a hook, or that nothing is left of it."""
+        stage = HookStage.RELEASED if released else hook.stage(self.state.ended_ms)
+        self.hooks[hook.hook_id] = hook.record(self.state.creation, stage)
+
+    def release_hooks(self) -> None:
+        """Give every token up, also those that are retained."""
+        for hook in self.state.hooks.values():
+            self.note_hook(hook, released=True)
+
+    def end(self, fact: WorkflowSucceeded | WorkflowFailed | WorkflowTerminated) -> None:
+        """Record the end: nothing of the instance waits or runs any more, and its tokens are free or retained."""
+        self.clear_timers()
+        self.record(None, fact)
+        for hook in self.state.hooks.values():
+            if not hook.disposed_seq:
+                self.note_hook(hook)
+        self.stop_run()
+
     def cut(self, steps: frozenset[StepKey] | None) -> None:
         """Remove what a restart removes, from the state and from the journal."""
+        for hook in self.state.hooks.values():
+            if steps is None or hook.step in steps:
+                self.note_hook(hook, released=True)
         cut(self.state, steps)
         self.cut_made = True
         self.cut_steps = steps

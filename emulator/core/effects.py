@@ -24,8 +24,16 @@ class ReceivedEvent(msgspec.Struct, frozen=True):
     delivery_id: str | None = None
 
 
-Outcome = msgspec.Raw | Failure | ReceivedEvent | None
-"""How a step ended: a `do`'s result or failure, a wait's event or failure, None for a sleep."""
+class HookOwner(msgspec.Struct, frozen=True):
+    """The instance that holds the token which a hook wanted."""
+
+    workflow: str
+    instance_id: str
+
+
+Outcome = msgspec.Raw | Failure | ReceivedEvent | HookOwner | None
+"""How a step ended: a `do`'s result or failure, a wait's event or failure, the owner of a hook's token if that was
+taken; None for a sleep, and for a hook that has its token."""
 
 
 class RequestSlot(Effect, frozen=True):

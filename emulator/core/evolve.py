@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from emulator.core.effects import Outcome, ReceivedEvent
-from emulator.core.state import InstanceState, RollbackState, StepState
+from emulator.core.effects import HookOwner, Outcome, ReceivedEvent
+from emulator.core.state import HookState, InstanceState, RollbackState, StepState
 from emulator.domain import entries as facts
 from emulator.domain.entries import Entry, Fact
 from emulator.domain.instance import Creation
@@ -41,6 +41,7 @@ def cut(state: InstanceState, steps: frozenset[StepKey] | None) -> None:
         fresh.steps = {key: step for key, step in state.steps.items() if key not in steps}
         fresh.open = {key: step for key, step in state.open.items() if key not in steps}
         fresh.deliveries = _deliveries_taken(fresh)
+        fresh.hooks = {id_: hook for id_, hook in state.hooks.items() if hook.step not in steps}
     for name in InstanceState.__slots__:
         if name not in ("life", "modifiers"):
             setattr(state, name, getattr(fresh, name))
@@ -232,6 +233,64 @@ def _note_delivery(state: InstanceState, event: ReceivedEvent) -> None:
         state.deliveries.add(event.delivery_id)
 
 
+def _hook_created(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: facts.HookCreated
+) -> None:
+    state.steps[key] = StepState(key, seq, finished_seq=seq)
+    state.hooks[fact.hook_id] = HookState(
+        key,
+        seq,
+        at_ms,
+        fact.hook_id,
+        fact.token,
+        fact.metadata,
+        fact.retain_until_ms,
+        fact.retention_ms,
+        fact.is_webhook,
+        fact.schema,
+        fact.at_start,
+    )
+
+
+def _hook_conflicted(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: facts.HookConflicted
+) -> None:
+    owner = HookOwner(fact.workflow, fact.id)
+    state.steps[key] = StepState(key, seq, finished_seq=seq, outcome=owner)
+
+
+def _hook_bound(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: facts.HookBound
+) -> None:
+    hook = _hook_of(state, key)
+    hook.is_bound = True
+    hook.retain_until_ms = fact.retain_until_ms
+    hook.metadata = fact.metadata
+    hook.schema = fact.schema
+
+
+def _hook_disposed(state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: Fact) -> None:
+    _hook_of(state, key).disposed_seq = seq
+
+
+def _hook_reclaimed(state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: Fact) -> None:
+    _hook_of(state, key).disposed_seq = 0
+
+
+def _hook_of(state: InstanceState, key: StepKey) -> HookState:
+    return next(hook for hook in state.hooks.values() if hook.step == key)
+
+
+def _attributes_changed(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: facts.AttributesChanged
+) -> None:
+    for name, value in fact.changes.items():
+        if value is None:
+            state.attributes.pop(name, None)
+        else:
+            state.attributes[name] = value
+
+
 def _rollback_started(
     state: InstanceState, seq: int, at_ms: int, key: StepKey | None, fact: facts.RollbackStarted
 ) -> None:
@@ -344,6 +403,12 @@ _RULES: dict[type[Fact], Callable[[InstanceState, int, int, Any, Any], None]] = 
     facts.WaitTimedOut: _wait_timed_out,
     facts.WaitAbandoned: _wait_abandoned,
     facts.EventReceived: _event_received,
+    facts.HookCreated: _hook_created,
+    facts.HookConflicted: _hook_conflicted,
+    facts.HookBound: _hook_bound,
+    facts.HookDisposed: _hook_disposed,
+    facts.HookReclaimed: _hook_reclaimed,
+    facts.AttributesChanged: _attributes_changed,
     facts.RollbackStarted: _rollback_started,
     facts.RollbackStepStarted: _rollback_step_started,
     facts.RollbackAttemptStarted: _rollback_attempt_started,

@@ -12,6 +12,7 @@ import msgspec
 
 from emulator.domain.config import StepConfig
 from emulator.domain.failure import Failure
+from emulator.domain.hooks import HookRecord, HookRequest
 from emulator.domain.steps import StepKey
 
 
@@ -55,10 +56,36 @@ class WaitRequested(RunInput, frozen=True):
 
     step: StepKey
     event_type: str
-    timeout_ms: int
+    timeout_ms: int | None
 
 
-StepRequest = DoRequested | SleepRequested | WaitRequested
+class ReceiveRequested(RunInput, frozen=True):
+    """`run()` asks for a payload of a hook that it holds; without a timeout for ever."""
+
+    is_request = True
+
+    step: StepKey
+    hook_id: str
+    timeout_ms: int | None = None
+
+
+class HookRequested(RunInput, frozen=True):
+    """`run()` opens a hook. `holder` is who has the token: the shell looks that up when the turn begins."""
+
+    is_request = True
+
+    step: StepKey
+    hook: HookRequest
+    holder: HookRecord | None = None
+
+
+class HookDisposeRequested(RunInput, frozen=True):
+    """`run()` gives a hook up."""
+
+    hook_id: str
+
+
+StepRequest = DoRequested | SleepRequested | WaitRequested | ReceiveRequested
 
 
 class StepAbandoned(RunInput, frozen=True):
@@ -78,7 +105,8 @@ class AttemptReturned(RunInput, frozen=True):
 class AttemptRaised(RunInput, frozen=True):
     """A callback raised, timed out, or returned what cannot be stored.
 
-    `base_delay_ms` is what a delay function answered; `delay_error` that it failed, which ends the step.
+    `base_delay_ms` is what a delay function answered; `delay_error` that it failed, which ends the step. `retry_after_ms`
+    is the delay that the error itself wants, whatever the config says.
     """
 
     step: StepKey
@@ -87,6 +115,7 @@ class AttemptRaised(RunInput, frozen=True):
     retryable: bool = True
     base_delay_ms: float | None = None
     delay_error: Failure | None = None
+    retry_after_ms: int | None = None
 
 
 class RollbackReturned(RunInput, frozen=True):
@@ -105,6 +134,7 @@ class RollbackRaised(RunInput, frozen=True):
     retryable: bool = True
     base_delay_ms: float | None = None
     delay_error: Failure | None = None
+    retry_after_ms: int | None = None
 
 
 class RunReturned(RunInput, frozen=True):
@@ -151,7 +181,10 @@ class ShutdownRequested(Input, frozen=True):
 
 
 class CreateRequested(Input, frozen=True):
-    """Somebody creates the instance."""
+    """Somebody creates the instance, and with it perhaps claims a token, which is free; `attributes` are its first."""
+
+    hook: HookRequest | None = None
+    attributes: dict[str, str] | None = None
 
 
 class EventSent(Input, frozen=True):
@@ -160,6 +193,14 @@ class EventSent(Input, frozen=True):
     event_type: str
     payload: msgspec.Raw | None = None
     delivery_id: str | None = None
+
+
+class HookResumed(Input, frozen=True):
+    """Somebody sends a payload through a hook. One that has a `resume_id` is taken in once."""
+
+    hook_id: str
+    payload: msgspec.Raw
+    resume_id: str | None = None
 
 
 class PauseRequested(Input, frozen=True):
@@ -171,15 +212,29 @@ class ResumeRequested(Input, frozen=True):
 
 
 class TerminateRequested(Input, frozen=True):
-    """Somebody ends it, with its rollback handlers or without."""
+    """Somebody ends it, with its rollback handlers or without, and perhaps says why."""
 
     rollback: bool = False
+    reason: str | None = None
 
 
 class RestartRequested(Input, frozen=True):
-    """Somebody runs it again: whole, or from a step on."""
+    """Somebody runs it again: whole, or from a step on. `holders` are those who have the tokens that it once held."""
 
     from_step: StepKey | None = None
+    holders: tuple[HookRecord, ...] = ()
+
+
+class WakeUpRequested(Input, frozen=True):
+    """Somebody ends its sleeps now: those of these labels, or all (None). The answer is how many."""
+
+    labels: tuple[str, ...] | None = None
+
+
+class AttributesRequested(Input, frozen=True):
+    """Somebody sets attributes, or removes them (None)."""
+
+    changes: dict[str, str | None]
 
 
 class DeleteRequested(Input, frozen=True):

@@ -17,10 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from emulator.core import attempts, rollbacks, waits
+from emulator.core import attempts, hooks, rollbacks, waits
 from emulator.core.decision import Decision
 from emulator.core.effects import RequestSlot
 from emulator.core.inputs import (
+    AttributesRequested,
+    CreateRequested,
     PauseRequested,
     RestartRequested,
     ResumeRequested,
@@ -30,8 +32,10 @@ from emulator.core.inputs import (
     TerminateRequested,
     UnloadRequested,
 )
+from emulator.core.state import InstanceState
 from emulator.domain.entries import (
     AttemptInterrupted,
+    AttributesChanged,
     RollbackAttemptInterrupted,
     WorkflowFailed,
     WorkflowPaused,
@@ -43,14 +47,19 @@ from emulator.domain.entries import (
     WorkflowWaiting,
     WorkflowWaitingForPause,
 )
+from emulator.domain.limits import MAX_ATTRIBUTES
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
-from emulator.errors import CannotTerminate, StepNotFound
+from emulator.errors import CannotTerminate, InstanceFinished, InvalidAttributes, StepNotFound
 
 
-def create(decision: Decision) -> None:
-    """The instance begins, in the queue."""
+def create(decision: Decision, request: CreateRequested) -> None:
+    """The instance begins, in the queue; it holds the token for which it was created."""
     decision.record(None, WorkflowQueued())
+    if request.hook is not None:
+        hooks.claim(decision, request.hook)
+    if request.attributes:
+        decision.record(None, AttributesChanged(dict(request.attributes)))
     waits.receive_mocked(decision)
     decision.effects.append(RequestSlot(waking=False))
 
@@ -117,7 +126,7 @@ def shut_down(decision: Decision) -> None:
 
 def run_returned(decision: Decision, result: RunReturned) -> None:
     """`run()` has returned: whatever it left behind goes with it."""
-    _end(decision, WorkflowSucceeded(result.result))
+    decision.end(WorkflowSucceeded(result.result))
 
 
 def run_raised(decision: Decision, result: RunRaised) -> None:
@@ -125,7 +134,7 @@ def run_raised(decision: Decision, result: RunRaised) -> None:
     if rollbacks.has_eligible(decision.state):
         rollbacks.begin(decision, result.error, terminating=False)
     else:
-        _end(decision, WorkflowFailed(result.error))
+        decision.end(WorkflowFailed(result.error))
 
 
 def run_parked(decision: Decision, _: RunParked) -> None:
@@ -202,13 +211,13 @@ def terminate(decision: Decision, request: TerminateRequested) -> None:
     if request.rollback and rollbacks.has_eligible(state):
         rollbacks.begin(decision, rollbacks.TERMINATED, terminating=True)
     else:
-        _end(decision, WorkflowTerminated())
+        decision.end(WorkflowTerminated(request.reason))
 
 
 def terminate_rolling_back(decision: Decision, request: TerminateRequested) -> None:
     """It is being compensated already: that goes on if it was asked for, or stops here."""
     if not request.rollback:
-        _end(decision, WorkflowTerminated())
+        decision.end(WorkflowTerminated(request.reason))
 
 
 def refuse_termination(decision: Decision, _: TerminateRequested) -> None:
@@ -217,49 +226,66 @@ def refuse_termination(decision: Decision, _: TerminateRequested) -> None:
 
 
 def restart(decision: Decision, request: RestartRequested) -> None:
-    """Run it again, under the same id, with the same params and the same event timestamp."""
-    if request.from_step is None:
-        removed = None
-    else:
-        removed = _from(decision, request.from_step)
-        if removed is None:
-            text = f'(instance.cannot_restart) Step "{request.from_step.name}" not found in execution history'
-            decision.refusal = StepNotFound(text)
-            return
-    decision.cut(removed)
+    """Run it again, under the same id, with the same params and the same event timestamp.
+
+    It holds again the tokens that it held at the point from which it runs again, or cannot be restarted.
+    """
+    state = decision.state
+    first = state.steps.get(request.from_step) if request.from_step is not None else None
+    if first is None and request.from_step is not None:
+        text = f'(instance.cannot_restart) Step "{request.from_step.name}" not found in execution history'
+        decision.refusal = StepNotFound(text)
+        return
+    kept = hooks.survivors(state, first.start_seq if first is not None else 0)
+    claims = [hook for hook in state.hooks.values() if hook.at_start] if first is None else []
+    decision.refusal = hooks.lost_token(decision, kept.hooks + claims, request.holders)
+    if decision.refusal is not None:
+        return
+    decision.cut(None if first is None else _from(state, first.start_seq))
     decision.stop_run()
     attempts.fail_interrupted_attempts(decision)
     decision.record(None, WorkflowQueued())
+    for claim in claims:
+        hooks.claim_again(decision, claim)
+    hooks.reclaim(decision, kept)
     waits.receive_mocked(decision)
     _arm_all(decision)
     decision.effects.append(RequestSlot(waking=False))
 
 
+def set_attributes(decision: Decision, request: AttributesRequested) -> None:
+    """Attributes are set, as long as it has not ended (Workflow SDK: attributes)."""
+    state = decision.state
+    if state.is_terminal:
+        decision.refusal = InstanceFinished(
+            "(instance.in_finite_state) Instance reached a finite state, its attributes stay"
+        )
+        return
+    after = {**state.attributes, **request.changes}
+    if sum(value is not None for value in after.values()) > MAX_ATTRIBUTES:
+        decision.refusal = InvalidAttributes(
+            f"An instance has at most {MAX_ATTRIBUTES} attributes."
+        )
+        return
+    decision.record(None, AttributesChanged(request.changes))
+
+
 def delete(decision: Decision) -> None:
-    """Remove it, whatever it does; no handler runs."""
+    """Remove it, whatever it does; no handler runs, and no token is retained."""
     decision.deleted = True
+    decision.release_hooks()
     decision.stop_run()
 
 
-def _from(decision: Decision, target: StepKey) -> frozenset[StepKey] | None:
-    """The named step and every step that started later; None if there is no such step."""
-    steps = decision.state.steps
-    if target not in steps:
-        return None
-    first = steps[target].start_seq
-    return frozenset(step.key for step in steps.values() if step.start_seq >= first)
+def _from(state: InstanceState, first_seq: int) -> frozenset[StepKey]:
+    """The steps that started with this entry or later."""
+    return frozenset(step.key for step in state.steps.values() if step.start_seq >= first_seq)
 
 
 def _arm_all(decision: Decision) -> None:
     for step in decision.state.open.values():
         if step.due_ms is not None:
             decision.arm(step.key, step.due_ms)
-
-
-def _end(decision: Decision, fact: WorkflowSucceeded | WorkflowFailed | WorkflowTerminated) -> None:
-    decision.clear_timers()
-    decision.record(None, fact)
-    decision.stop_run()
 
 
 Operation = PauseRequested | ResumeRequested | TerminateRequested | RestartRequested

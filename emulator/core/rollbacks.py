@@ -117,7 +117,9 @@ def raised(decision: Decision, result: RollbackRaised) -> None:
     assert config is not None
     delay_ms = None
     if result.retryable and result.delay_error is None and has_attempt_left(config, result.attempt):
-        delay_ms = retry_delay_ms(config, result.attempt, result.base_delay_ms)
+        delay_ms = result.retry_after_ms
+        if delay_ms is None:
+            delay_ms = retry_delay_ms(config, result.attempt, result.base_delay_ms)
     _fail_attempt(decision, result.step, result.error, delay_ms, result.delay_error)
     if not decision.state.is_terminal:
         proceed(decision)
@@ -170,12 +172,7 @@ def _start_attempt(decision: Decision) -> None:
 
 def _end(decision: Decision) -> None:
     rollback = _rollback_of(decision.state)
-    decision.clear_timers()
-    if rollback.terminating:
-        decision.record(None, WorkflowTerminated())
-    else:
-        decision.record(None, WorkflowFailed(rollback.error))
-    decision.stop_run()
+    decision.end(WorkflowTerminated() if rollback.terminating else WorkflowFailed(rollback.error))
 
 
 def _has_handlers(state: InstanceState) -> bool:

@@ -8,10 +8,12 @@ finished `sleepUntil`). A pause moves the end of a sleep, not of a `sleep_until`
 from __future__ import annotations
 
 from emulator.core.decision import Decision
-from emulator.core.inputs import SleepRequested
+from emulator.core.inputs import SleepRequested, WakeUpRequested
 from emulator.core.state import StepState
 from emulator.domain.entries import SleepCompleted, SleepStarted
 from emulator.domain.limits import DAY_MS, MAX_SLEEP_MS
+from emulator.domain.status import InstanceStatus
+from emulator.domain.steps import StepKind
 from emulator.errors import EmulatorError, InvalidDuration, PastWakeTime
 
 
@@ -32,6 +34,22 @@ def sleep_requested(decision: Decision, request: SleepRequested) -> None:
         modifiers is not None and modifiers.skips_sleep(step.key)
     ):
         sleep_over(decision, step)
+
+
+def wake_up(decision: Decision, request: WakeUpRequested) -> None:
+    """Somebody ends sleeps before their time (Workflow SDK: wakeUp). Those of a finished instance are over."""
+    state = decision.state
+    sleeps = [
+        step
+        for step in state.open.values()
+        if step.key.kind is StepKind.SLEEP
+        and (request.labels is None or step.key.label in request.labels)
+    ]
+    if state.is_terminal or state.status is InstanceStatus.ROLLING_BACK:
+        sleeps = []
+    for step in sleeps:
+        sleep_over(decision, step)
+    decision.told = len(sleeps)
 
 
 def _refusal(request: SleepRequested, now_ms: int) -> EmulatorError | None:
@@ -64,4 +82,5 @@ def sleep_over(decision: Decision, step: StepState) -> None:
     """The instant has come."""
     decision.disarm(step.key)
     decision.record(step.key, SleepCompleted())
-    decision.go_on(step)
+    if decision.state.status not in (InstanceStatus.QUEUED, InstanceStatus.PAUSED):
+        decision.go_on(step)

@@ -17,6 +17,7 @@ from emulator.core.inputs import StepRequest
 from emulator.core.modifiers import Modifiers
 from emulator.domain.config import StepConfig
 from emulator.domain.failure import Failure
+from emulator.domain.hooks import HookRecord, HookStage
 from emulator.domain.instance import Creation
 from emulator.domain.status import TERMINAL, InstanceStatus
 from emulator.domain.steps import StepKey
@@ -44,6 +45,53 @@ class StepState:
     event_type: str = ""
     abandoned: bool = False
     until: bool = False
+
+
+@dataclass(slots=True)
+class HookState:
+    """A hook that the instance holds, or has held. `step` is the step that opened it.
+
+    `created_seq` and `disposed_seq` are the numbers of the entries that say so (0: not disposed of). `at_start`: claimed by
+    whoever created the instance; `is_bound`: opened by `run()` since, with a word on its retention or metadata.
+    """
+
+    step: StepKey
+    created_seq: int
+    created_ms: int
+    hook_id: str
+    token: str
+    metadata: msgspec.Raw
+    retain_until_ms: int | None = None
+    retention_ms: int | None = None
+    is_webhook: bool = False
+    schema: str | None = None
+    at_start: bool = False
+    is_bound: bool = False
+    disposed_seq: int = 0
+
+    def stage(self, ended_ms: int | None) -> HookStage:
+        """What is left of it, in an instance that has ended or not."""
+        if self.disposed_seq:
+            return HookStage.RELEASED
+        if ended_ms is None:
+            return HookStage.LIVE
+        is_retained = self.retain_until_ms is not None and self.retain_until_ms > ended_ms
+        return HookStage.RETAINED if is_retained else HookStage.RELEASED
+
+    def record(self, creation: Creation, stage: HookStage) -> HookRecord:
+        """What is stored of it."""
+        return HookRecord(
+            self.hook_id,
+            creation.workflow,
+            creation.id,
+            self.token,
+            self.created_ms,
+            self.metadata,
+            self.retain_until_ms,
+            self.is_webhook,
+            self.schema,
+            stage,
+        )
 
 
 @dataclass(slots=True)
@@ -88,7 +136,7 @@ class Life:
 class InstanceState:
     """An instance. `seq` is the number of its last entry; `open` are the steps that have not ended, by age.
 
-    `deliveries` are the ids of the events that came with one, taken since or not.
+    `deliveries` are the ids of the events that came with one, taken since or not; `hooks` are by id, by age.
     """
 
     creation: Creation
@@ -98,6 +146,8 @@ class InstanceState:
     open: dict[StepKey, StepState] = field(default_factory=dict[StepKey, StepState])
     mailbox: dict[int, ReceivedEvent] = field(default_factory=dict[int, ReceivedEvent])
     deliveries: set[str] = field(default_factory=set[str])
+    hooks: dict[str, HookState] = field(default_factory=dict[str, HookState])
+    attributes: dict[str, str] = field(default_factory=dict[str, str])
     modified_ms: int = 0
     started_ms: int | None = None
     ended_ms: int | None = None

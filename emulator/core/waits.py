@@ -19,7 +19,10 @@ from __future__ import annotations
 
 from itertools import takewhile
 
+import msgspec
+
 from emulator.core.decision import Decision
+from emulator.core.effects import ReceivedEvent
 from emulator.core.inputs import EventSent, StepAbandoned, WaitRequested
 from emulator.core.state import InstanceState, StepState
 from emulator.domain.entries import (
@@ -40,17 +43,18 @@ def wait_requested(decision: Decision, request: WaitRequested) -> None:
     wait = decision.state.open.get(request.step)
     if wait is not None:
         _take_oldest(decision, wait.event_type)
-        if not wait.finished_seq:
+        if not wait.finished_seq and wait.due_ms is not None:
             decision.arm_again(wait)
         return
-    deadline_ms = decision.now_ms + max(request.timeout_ms, 0)
-    decision.record(request.step, WaitStarted(request.event_type, request.timeout_ms, deadline_ms))
+    timeout_ms = request.timeout_ms
+    deadline_ms = None if timeout_ms is None else decision.now_ms + max(timeout_ms, 0)
+    decision.record(request.step, WaitStarted(request.event_type, timeout_ms or 0, deadline_ms))
     modifiers = decision.state.modifiers
     if modifiers is not None and request.step in modifiers.event_timeouts:
         wait_over(decision, decision.state.open[request.step])
         return
     _take_oldest(decision, request.event_type)
-    if request.step in decision.state.open:
+    if request.step in decision.state.open and deadline_ms is not None:
         decision.arm(request.step, deadline_ms)
 
 
@@ -65,13 +69,26 @@ def event_sent(decision: Decision, event: EventSent) -> None:
     if state.is_terminal:
         decision.refusal = InstanceFinished()
         return
-    decision.record(None, EventReceived(event.event_type, event.payload, event.delivery_id))
+    receive(decision, event.event_type, event.payload, event.delivery_id)
+
+
+def receive(
+    decision: Decision, event_type: str, payload: msgspec.Raw | None, delivery_id: str | None
+) -> None:
+    """Take something in: a live wait takes it, or it stays and wakes the instance."""
+    state = decision.state
+    decision.record(None, EventReceived(event_type, payload, delivery_id))
     if state.status not in (InstanceStatus.RUNNING, InstanceStatus.WAITING):
         return
     if not state.life.running:
         decision.go_on()
     else:
-        _take_oldest(decision, event.event_type)
+        _take_oldest(decision, event_type)
+
+
+def put_back(decision: Decision, event: ReceivedEvent) -> None:
+    """Give an event to a restart that shall find it again."""
+    decision.record(None, EventReceived(event.event_type, event.payload, event.delivery_id))
 
 
 def receive_mocked(decision: Decision) -> None:
@@ -84,8 +101,13 @@ def receive_mocked(decision: Decision) -> None:
 
 def wait_over(decision: Decision, wait: StepState) -> None:
     """No event came in time."""
-    decision.disarm(wait.key)
     error = Failure("WorkflowTimeoutError", f"Execution timed out after {wait.timeout_ms}ms")
+    give_up(decision, wait, error)
+
+
+def give_up(decision: Decision, wait: StepState, error: Failure) -> None:
+    """No event has come, and none will be waited for."""
+    decision.disarm(wait.key)
     decision.record(wait.key, WaitTimedOut(error))
     decision.go_on(wait)
 

@@ -18,6 +18,7 @@ import msgspec
 
 from emulator.domain.config import StepConfig
 from emulator.domain.failure import Failure
+from emulator.domain.hooks import NO_METADATA
 from emulator.domain.steps import StepKey, StepKind
 
 
@@ -59,9 +60,10 @@ class WorkflowFailed(Fact, frozen=True):
 
 
 class WorkflowTerminated(Fact, frozen=True):
-    """Somebody ended it."""
+    """Somebody ended it, and perhaps said why."""
 
     event = 4
+    reason: str | None = None
 
 
 class StepStarted(Fact, frozen=True):
@@ -128,12 +130,12 @@ class AttemptFailed(Fact, frozen=True):
 
 
 class WaitStarted(Fact, frozen=True):
-    """A `wait_for_event` has its deadline."""
+    """A `wait_for_event` has its deadline, or somebody waits for a payload of a hook (see `channel`), perhaps for ever."""
 
     event = 14
     event_type: str
     timeout_ms: int
-    deadline_ms: int
+    deadline_ms: int | None
 
 
 class WaitCompleted(Fact, frozen=True):
@@ -147,7 +149,7 @@ class WaitCompleted(Fact, frozen=True):
 
 
 class WaitTimedOut(Fact, frozen=True):
-    """No event came in time."""
+    """No event came in time, or none will come any more."""
 
     event = 16
     error: Failure
@@ -275,6 +277,69 @@ class RollbackAttemptInterrupted(Fact, frozen=True):
     event = 103
 
 
+class HookCreated(Fact, frozen=True):
+    """The instance holds a token. `at_start`: it was claimed by whoever created the instance.
+
+    `retain_until_ms` is until when the token stays taken at least, `retention_ms` that as a duration if it was given as one.
+    """
+
+    event = 104
+    hook_id: str
+    token: str
+    metadata: msgspec.Raw = NO_METADATA
+    retain_until_ms: int | None = None
+    retention_ms: int | None = None
+    is_webhook: bool = False
+    schema: str | None = None
+    at_start: bool = False
+
+
+class HookConflicted(Fact, frozen=True):
+    """The token was taken: by the instance `id` of `workflow`."""
+
+    event = 105
+    token: str
+    workflow: str
+    id: str
+
+
+class HookBound(Fact, frozen=True):
+    """`run()` has opened the hook of its start, and said more of it than the start did."""
+
+    event = 106
+    retain_until_ms: int | None
+    metadata: msgspec.Raw
+    schema: str | None = None
+
+
+class HookDisposed(Fact, frozen=True):
+    """`run()` has given the token up. What has arrived can still be taken."""
+
+    event = 107
+
+
+class HookReclaimed(Fact, frozen=True):
+    """A restart that keeps the hook has taken its token again."""
+
+    event = 108
+
+
+class AttributesChanged(Fact, frozen=True):
+    """Attributes are set, or removed (None)."""
+
+    event = 109
+    changes: dict[str, str | None]
+
+
+HOOK_CHANNEL = "hook:"
+"""What the type of an event begins with that is a payload of a hook. No event of a user's has such a type."""
+
+
+def channel(hook_id: str) -> str:
+    """The type of the events that are payloads of a hook: they wait in the mailbox, and are taken, like any event."""
+    return HOOK_CHANNEL + hook_id
+
+
 FACTS: dict[int, type[Fact]] = {fact.event: fact for fact in Fact.__subclasses__()}
 """Every fact by its number."""
 
@@ -282,6 +347,7 @@ STEP_KINDS: dict[int, StepKind] = {
     **dict.fromkeys((5, 6, 7, 10, 11, 12, 18, 19, 20, 21, 22, 23, 102, 103), StepKind.DO),
     **dict.fromkeys((8, 9), StepKind.SLEEP),
     **dict.fromkeys((14, 15, 16, 101), StepKind.WAIT),
+    **dict.fromkeys((104, 105, 106, 107, 108), StepKind.HOOK),
 }
 """Of the facts that are about a step, the kind of that step."""
 

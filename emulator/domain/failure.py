@@ -12,22 +12,31 @@ import msgspec
 
 from emulator.errors import (
     EmulatorError,
+    HookConflictError,
+    HookDisposedError,
+    HookNotFoundError,
     NonRetryableDelayError,
     NonRetryableError,
-    PayloadTooLarge,
+    RetryableError,
     SerializationError,
     StepError,
+    TypeValidationError,
+    WorkflowContextError,
     WorkflowFatalError,
     WorkflowInternalError,
+    WorkflowRunCancelledError,
+    WorkflowRunFailedError,
+    WorkflowRunNotFoundError,
     WorkflowTimeoutError,
 )
 
 
-class Failure(msgspec.Struct, frozen=True, gc=False):
-    """An error's class name and message, as Cloudflare's log keeps them."""
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """An error's class name and message, as Cloudflare's log keeps them, and the fields of one of ours."""
 
     name: str
     message: str
+    fields: dict[str, str] | None = None
 
 
 _REBUILT: Final[dict[str, type[Exception]]] = {
@@ -35,11 +44,20 @@ _REBUILT: Final[dict[str, type[Exception]]] = {
     for kind in (
         TypeError,
         ValueError,
+        HookConflictError,
+        HookDisposedError,
+        HookNotFoundError,
         NonRetryableError,
         NonRetryableDelayError,
+        RetryableError,
         SerializationError,
+        TypeValidationError,
+        WorkflowContextError,
         WorkflowFatalError,
         WorkflowInternalError,
+        WorkflowRunCancelledError,
+        WorkflowRunFailedError,
+        WorkflowRunNotFoundError,
         WorkflowTimeoutError,
     )
 }
@@ -50,14 +68,17 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, NonRetryableError):
         return Failure("NonRetryableError", error.message)
     if isinstance(error, EmulatorError):
-        return Failure(error.name, error.message)
+        fields = {field: getattr(error, field) for field in error.fields}
+        return Failure(error.name, error.message, fields or None)
     return Failure(type(error).__name__, str(error))
 
 
 def exception_of(failure: Failure) -> Exception:
     """What user code gets to see of it: `TypeError`, `ValueError`, the engine's own classes, or a `StepError`."""
     kind = _REBUILT.get(failure.name)
-    return kind(failure.message) if kind else StepError(failure.message, failure.name)
+    if kind is None:
+        return StepError(failure.message, failure.name)
+    return kind(failure.message, **failure.fields or {})
 
 
 def is_retryable(error: BaseException) -> bool:
@@ -66,6 +87,6 @@ def is_retryable(error: BaseException) -> bool:
     A `NonRetryableError`, by class or by the name of a class of the user's, says that it cannot (Cloudflare goes by the
     name alone); a result that cannot be stored will not be storable the next time.
     """
-    if isinstance(error, (SerializationError, PayloadTooLarge)):
+    if isinstance(error, EmulatorError) and not error.is_retryable:
         return False
     return not any(kind.__name__ == "NonRetryableError" for kind in type(error).__mro__)

@@ -15,6 +15,20 @@ class InstanceKey(NamedTuple):
     id: str
 
 
+SCOPE_MARK = ":"
+"""What stands between a tenant and the id that it knows. No other id has it."""
+
+
+def scope_of(instance_id: str) -> str:
+    """The tenant that an instance belongs to; empty for instances of nobody in particular."""
+    return instance_id.rpartition(SCOPE_MARK)[0]
+
+
+def id_in_scope(instance_id: str) -> str:
+    """The id of an instance as its own tenant knows it."""
+    return instance_id.rpartition(SCOPE_MARK)[2]
+
+
 class TriggerSource(StrEnum):
     """Who started an instance, in the spelling of Cloudflare's REST API."""
 
@@ -35,7 +49,8 @@ class Schedule(msgspec.Struct, frozen=True):
 class Creation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The facts of an instance that no restart changes.
 
-    `params` is a stored value (see `domain.values`). A retention of None means the workflow's default.
+    `params` is a stored value (see `domain.values`). A retention of None means the workflow's default. `parent` names the
+    step of another instance that created it, as "workflow/id/step".
     """
 
     workflow: str
@@ -46,6 +61,7 @@ class Creation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     schedule: Schedule | None = None
     success_retention_ms: int | None = None
     error_retention_ms: int | None = None
+    parent: str | None = None
 
     @property
     def key(self) -> InstanceKey:

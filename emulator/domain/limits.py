@@ -46,6 +46,18 @@ MAX_RETENTION_MS: Final = 30 * DAY_MS
 DEFAULT_RETENTION_MS: Final = 7 * DAY_MS
 """Limits."""
 
+# Hooks.
+MAX_HOOK_TOKEN_BYTES: Final = 512
+"""Ours, in UTF-8."""
+MAX_HOOK_RETENTION_MS: Final = 30 * DAY_MS
+"""Workflow SDK, local world: how long a token may be kept beyond the end of its run, counted from its registration."""
+
+# Attributes (Workflow SDK: attributes).
+MAX_ATTRIBUTES: Final = 64
+MAX_ATTRIBUTE_NAME_CHARS: Final = 256
+MAX_ATTRIBUTE_BYTES: Final = 256
+"""Of a value, in UTF-8."""
+
 # Steps of one instance.
 DEFAULT_INSTANCE_STEPS: Final = 10_000
 """Limits. `limits.steps` in the wrangler file changes it."""

@@ -22,6 +22,9 @@ from emulator.errors import (
     InvalidWorkflowName,
 )
 
+RESERVED: Final = "\x1f"
+"""What the names of steps begin with that no user has written: `check_step_name` refuses it."""
+
 _NAME: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_-]*")
 _LOOKUP_ID: Final = re.compile(r"[a-zA-Z0-9, */#_-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")

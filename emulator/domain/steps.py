@@ -7,11 +7,16 @@ from typing import NamedTuple
 
 
 class StepKind(StrEnum):
-    """The kinds of step, in the spelling of Cloudflare's `restart({from: {type}})`."""
+    """The kinds of step, in the spelling of Cloudflare's `restart({from: {type}})`; hooks are ours."""
 
     DO = "do"
     SLEEP = "sleep"
     WAIT = "waitForEvent"
+    HOOK = "hook"
+
+
+CLOUDFLARE_KINDS = (StepKind.DO, StepKind.SLEEP, StepKind.WAIT)
+"""The kinds that people name: a restart begins at one of these."""
 
 
 class StepKey(NamedTuple):

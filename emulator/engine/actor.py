@@ -25,6 +25,7 @@ from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.engine.incarnation import Incarnation
 from emulator.engine.programs import WorkflowDefinition
+from emulator.engine.tokens import TokenMaker
 from emulator.journal.port import InstanceRow
 from emulator.timing.alarm import Timers
 from emulator.timing.wheel import Timer
@@ -44,11 +45,13 @@ class InstanceActor:
         timers: Timers,
         post: Callable[[InstanceKey, Input], None],
         say: Callable[[InstanceActor, RunInput], None],
+        tokens: TokenMaker,
     ) -> None:
         self.number = number
         self.key: InstanceKey = state.creation.key
         self.state = state
         self.timers = timers
+        self.tokens = tokens
         self.stored_row: InstanceRow | None = None
         self.is_waking = False
         self._definition = definition

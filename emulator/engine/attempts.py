@@ -11,6 +11,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,10 +20,10 @@ from emulator.domain import values
 from emulator.domain.config import DYNAMIC_DELAY, has_attempt_left, timeout_ms
 from emulator.domain.duration import parse_duration
 from emulator.domain.failure import Failure, failure_of, is_retryable
-from emulator.domain.limits import DELAY_FUNCTION_TIMEOUT_MS
+from emulator.domain.limits import DELAY_FUNCTION_TIMEOUT_MS, MAX_RETRY_DELAY_MS
 from emulator.engine.steps import AttemptContext, StepCode
 from emulator.engine.threads import ThreadPerCall
-from emulator.errors import WorkflowTimeoutError
+from emulator.errors import RetryableError, WorkflowTimeoutError
 from emulator.timing.alarm import Timers
 from emulator.timing.wheel import Timer
 
@@ -30,13 +31,14 @@ log = logging.getLogger("workflow_emulator")
 
 
 class Raised(NamedTuple):
-    """A failed attempt. `base_delay_ms` and `delay_error` come from a delay function."""
+    """A failed attempt. `base_delay_ms` and `delay_error` come from a delay function, `retry_after_ms` from the error."""
 
     error: BaseException
     failure: Failure
     retryable: bool
     base_delay_ms: float | None = None
     delay_error: Failure | None = None
+    retry_after_ms: int | None = None
 
 
 Verdict = msgspec.Raw | Raised
@@ -145,7 +147,23 @@ class Attempt:
         self._end()
         step = self.context.step.label
         log.info("step %s, attempt %d failed: %s", step, self.context.attempt, raised.failure)
-        self._report(self, await self._with_delay(raised) if self._needs_delay(raised) else raised)
+        if isinstance(raised.error, RetryableError):
+            raised = self._with_wish(raised, raised.error)
+        elif self._needs_delay(raised):
+            raised = await self._with_delay(raised)
+        self._report(self, raised)
+
+    def _with_wish(self, raised: Raised, error: RetryableError) -> Raised:
+        """Take the delay that the error asks for."""
+        wish = error.retry_after
+        if isinstance(wish, datetime):
+            delay_ms = max(0.0, wish.timestamp() * 1000 - self._timers.now_ms())
+        else:
+            delay_ms = parse_duration(wish)
+        if 0 <= delay_ms <= MAX_RETRY_DELAY_MS:
+            return raised._replace(retry_after_ms=round(delay_ms))
+        text = f'retry_after of step "{self.context.step.label}" cannot be {wish!r}: it is a duration from 0 to 365 days'
+        return raised._replace(delay_error=Failure("NonRetryableDelayError", text))
 
     def _needs_delay(self, raised: Raised) -> bool:
         return (

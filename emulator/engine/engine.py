@@ -21,12 +21,17 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+from msgspec.structs import replace
+
+from emulator.core.decision import Decision
 from emulator.core.effects import RequestSlot, ResolveStep
 from emulator.core.evolve import fold
 from emulator.core.inputs import (
     BARRIERS,
     CreateRequested,
+    HookRequested,
     Input,
+    RestartRequested,
     RunInput,
     RunParked,
     ShutdownRequested,
@@ -35,7 +40,8 @@ from emulator.core.inputs import (
     UnloadRequested,
 )
 from emulator.core.state import InstanceState
-from emulator.domain.instance import Creation, InstanceKey
+from emulator.domain.hooks import TokenKey, claim_step
+from emulator.domain.instance import Creation, InstanceKey, scope_of
 from emulator.domain.status import InstanceStatus
 from emulator.engine.actor import InstanceActor
 from emulator.engine.admission import Admission
@@ -46,10 +52,12 @@ from emulator.engine.programs import WorkflowDefinition
 from emulator.engine.recovery import Recovery
 from emulator.engine.retention import Retention
 from emulator.engine.sleepers import Sleepers
-from emulator.engine.turn import Posted, Reply, Turn, refuse
+from emulator.engine.tokens import Holders, TokenMaker, tokens_of
+from emulator.engine.turn import Batch, Claim, Posted, Reply, Turn, refuse
 from emulator.errors import (
     EmulatorError,
     EngineStopped,
+    EntityConflictError,
     InstanceAlreadyExists,
     InstanceNotFound,
     JournalCorrupt,
@@ -113,6 +121,7 @@ class Engine:
         self._keep_all = keep_all
         self._damaged: dict[InstanceKey, JournalCorrupt] = {}
         self._next_number = 1
+        self._tokens = TokenMaker("")
         self._failure: EngineStopped | None = None
         self._is_closing = False
 
@@ -127,6 +136,7 @@ class Engine:
         await self.journal.open()
         try:
             self._next_number = await self.journal.last_number() + 1
+            self._tokens = TokenMaker(await self.journal.seed())
             self._must_look_ahead = True
             self._must_look_for_expired = not self._keep_all
             await self._recovery.find_unfinished()
@@ -170,6 +180,17 @@ class Engine:
         if self._failure is not None and not self._is_closing:
             raise self._failure
 
+    def check_running(self) -> None:
+        """Refuse to read from the journal of an engine that has ended.
+
+        Raises:
+            EngineStopped: it has.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._turns is None or self._is_closing:
+            raise EngineStopped("The engine is not running.")
+
     def now_ms(self) -> int:
         """The engine's time."""
         return self._clock.now_ms()
@@ -178,8 +199,8 @@ class Engine:
         """Put an input into the inbox; nobody waits for an answer."""
         self._put(Posted(key, item))
 
-    async def ask(self, key: InstanceKey, item: Input) -> None:
-        """Put an input into the inbox and wait until it is committed, or refused.
+    async def ask(self, key: InstanceKey, item: Input) -> Any:
+        """Put an input into the inbox and wait until it is committed, or refused; what the rules answer, if anything.
 
         It takes effect whatever becomes of the caller.
 
@@ -188,7 +209,7 @@ class Engine:
             EmulatorError: the rules refuse it.
             EngineStopped: it was not committed.
         """
-        await self._answer(Posted(key, item, self._reply()))
+        return await self._answer(Posted(key, item, self._reply()))
 
     async def read(self, key: InstanceKey, question: Callable[[InstanceState], T]) -> T:
         """Answer a question about the committed state of an instance.
@@ -199,29 +220,35 @@ class Engine:
         return await self._answer(Posted(key, question, self._reply()))
 
     async def create(
-        self, creations: Sequence[Creation], *, may_be_taken: bool
-    ) -> list[InstanceAlreadyExists | None]:
-        """Create instances, all in one commit; for each None, or that its id is taken.
+        self,
+        creations: Sequence[Creation],
+        *,
+        may_be_taken: bool,
+        claims: Sequence[Claim] | None = None,
+        is_whole: bool = False,
+    ) -> list[EntityConflictError | None]:
+        """Create instances, all in one commit; for each None, or that its token or its id is taken.
 
-        `may_be_taken` is False for ids that were made up just now: then the journal is not asked.
+        `may_be_taken` is False for ids that were made up just now: then the journal is not asked. `claims` say what
+        each begins with; the ids of its hooks are made here. With `is_whole` none is created if the token of one is taken.
 
         Raises:
             WorkflowNotFound: a workflow is unknown; nothing is created.
+            HookConflictError: a token is taken, with `is_whole`; nothing is created.
             EngineStopped: nothing was committed.
         """
         for creation in creations:
             self.definition(creation.workflow)
-        replies = [self._reply() for _ in creations]
-        for creation, reply in zip(creations, replies, strict=True):
-            self._put(Posted(creation.key, CreateRequested(), reply, creation, may_be_taken))
-        # All at once: a caller that is cancelled shall not leave an answer that nobody has looked at.
-        answers = await asyncio.shield(asyncio.gather(*replies, return_exceptions=True))
-        results: list[InstanceAlreadyExists | None] = []
-        for answer in answers:
-            if answer is not None and not isinstance(answer, InstanceAlreadyExists):
-                raise answer
-            results.append(answer)
-        return results
+        given = claims or [Claim()] * len(creations)
+        whole = [self._identified(*each) for each in zip(creations, given, strict=True)]
+        batch = Batch(creations, whole, may_be_taken, is_whole)
+        return await self._answer(Posted(creations[0].key, batch, self._reply()))
+
+    def _identified(self, creation: Creation, claim: Claim) -> Claim:
+        if claim.hook is None:
+            return claim
+        hook_id = self._tokens.hook_id(creation, claim_step(claim.hook.token))
+        return claim._replace(hook=replace(claim.hook, hook_id=hook_id))
 
     async def until(self, key: InstanceKey, question: Callable[[InstanceState], T | None]) -> T:
         """Wait until a question about the committed state of an instance has an answer other than None.
@@ -250,10 +277,7 @@ class Engine:
         return self.definitions[workflow]
 
     def _reply(self) -> Reply:
-        if self._failure is not None:
-            raise self._failure
-        if self._turns is None or self._is_closing:
-            raise EngineStopped("The engine is not running.")
+        self.check_running()
         return asyncio.get_running_loop().create_future()
 
     async def _answer(self, posted: Posted) -> Any:
@@ -330,9 +354,14 @@ class Engine:
         inbox, self._inbox = self._inbox[:INPUTS_PER_TURN], self._inbox[INPUTS_PER_TURN:]
         try:
             taken = await self._load(inbox)
-            turn = Turn(self._clock.now_ms(), taken)
+            tokens = self._tokens_in(inbox)
+            holders = Holders(await self.journal.holders(tokens) if tokens else {})
+            turn = Turn(self._clock.now_ms(), taken, holders)
             for posted in inbox:
-                self._take(turn, posted)
+                if isinstance(posted.item, Batch):
+                    self._create(turn, posted, posted.item)
+                else:
+                    self._take(turn, posted)
             commit = turn.commit()
             if commit is not None:
                 await self.journal.commit(commit)
@@ -349,7 +378,9 @@ class Engine:
         needed = {
             posted.key
             for posted in inbox
-            if posted.key not in actors and posted.creation is None and posted.speaker is None
+            if posted.key not in actors
+            and posted.speaker is None
+            and not isinstance(posted.item, Batch)
         }
         if needed:
             for key, stored in (await self.journal.load(list(needed))).items():
@@ -362,13 +393,32 @@ class Engine:
                     actors[key] = self._actor(stored.row.number, state)
                     actors[key].stored_row = stored.row
         chosen = {
-            posted.key for posted in inbox if posted.may_be_taken and posted.key not in actors
+            creation.key
+            for posted in inbox
+            if isinstance(posted.item, Batch) and posted.item.may_be_taken
+            for creation in posted.item.creations
+            if creation.key not in actors
         }
         return await self.journal.existing(list(chosen)) if chosen else set()
 
+    def _tokens_in(self, inbox: list[Posted]) -> list[TokenKey]:
+        """The tokens that somebody wants to have."""
+        tokens: set[TokenKey] = set()
+        for posted in inbox:
+            item = posted.item
+            if isinstance(item, HookRequested):
+                tokens.add(TokenKey(scope_of(posted.key.id), item.hook.token))
+            elif isinstance(item, RestartRequested) and posted.key in self._actors:
+                tokens |= tokens_of(self._actors[posted.key].state)
+            elif isinstance(item, Batch):
+                tokens |= item.tokens()
+        return list(tokens)
+
     def _actor(self, number: int, state: InstanceState) -> InstanceActor:
         definition = self.definitions[state.creation.workflow]
-        return InstanceActor(number, state, definition, self._timers, self.post, self._hear)
+        return InstanceActor(
+            number, state, definition, self._timers, self.post, self._hear, self._tokens
+        )
 
     def _hear(self, actor: InstanceActor, item: RunInput) -> None:
         self._put(Posted(actor.key, item, speaker=actor))
@@ -390,18 +440,19 @@ class Engine:
         if is_barrier:
             turn.barred.add(key)
         try:
-            actor = self._find(turn, posted)
+            actor = self._find(posted)
             if actor is None:
                 return
             turn.looked_at[key] = actor
             if type(item) is SlotGranted and not self._admissions[key.workflow].holds(key):
                 return  # it has left the queue since, and perhaps come back
             if isinstance(item, Input):
-                refusal = self._decide(turn, actor, item)
-                if refusal is not None:
-                    raise refusal
-                answer = None
+                decision = self._decide(turn, actor, item)
+                if decision.refusal is not None:
+                    raise decision.refusal
+                answer = decision.told
             else:
+                assert not isinstance(item, Batch)
                 answer = item(actor.state)
         except EmulatorError as error:
             # The reason may be something that this very turn has decided, and is not committed yet.
@@ -410,21 +461,11 @@ class Engine:
             if posted.reply is not None:
                 turn.answers.append((posted.reply, answer))
 
-    def _find(self, turn: Turn, posted: Posted) -> InstanceActor | None:
+    def _find(self, posted: Posted) -> InstanceActor | None:
         """The instance that something in the inbox is about; None if nobody would miss it."""
-        key, creation = posted.key, posted.creation
+        key = posted.key
         actor = self._actors.get(key)
-        if creation is not None:
-            if actor is not None or key in turn.taken:
-                text = (
-                    f'(instance.already_exists) Workflow instance with id "{key.id}" already exists'
-                )
-                raise InstanceAlreadyExists(text)
-            state = InstanceState(creation, modifiers=self._arrangements.born(key))
-            actor = self._actors[key] = self._actor(self._next_number, state)
-            self._next_number += 1
-            turn.created.add(key)
-        elif actor is None:
+        if actor is None:
             if key.workflow in self._admissions:
                 self._admissions[key.workflow].settle(key, None)
             if posted.reply is not None:
@@ -435,13 +476,55 @@ class Engine:
                 )
         return actor
 
-    def _decide(self, turn: Turn, actor: InstanceActor, item: Input) -> EmulatorError | None:
-        """Let the core decide, and answer at once who asks for a slot; returns the refusal, if it is refused."""
+    def _create(self, turn: Turn, posted: Posted, batch: Batch) -> None:
+        """Create instances, as far as their tokens and their ids are free."""
+        keys = [creation.key for creation in batch.creations]
+        if not turn.barred.isdisjoint(keys):
+            turn.barred.update(keys)
+            turn.deferred.append(posted)
+            return
+        refusal = turn.lost_token(batch) if batch.is_whole else None
+        if refusal is not None:
+            turn.refusals.append((posted.reply, refusal))
+            return
+        results = [
+            self._create_one(turn, creation, claim)
+            for creation, claim in zip(batch.creations, batch.claims, strict=True)
+        ]
+        assert posted.reply is not None
+        turn.answers.append((posted.reply, results))
+
+    def _create_one(
+        self, turn: Turn, creation: Creation, claim: Claim
+    ) -> EntityConflictError | None:
+        key = creation.key
+        conflict = turn.conflict(creation, claim.hook)
+        if conflict is not None:
+            return conflict
+        if key in self._actors or key in turn.taken:
+            text = f'(instance.already_exists) Workflow instance with id "{key.id}" already exists'
+            return InstanceAlreadyExists(text)
+        state = InstanceState(creation, modifiers=self._arrangements.born(key))
+        actor = self._actors[key] = self._actor(self._next_number, state)
+        self._next_number += 1
+        turn.created.add(key)
+        turn.looked_at[key] = actor
+        self._decide(turn, actor, CreateRequested(claim.hook, claim.attributes))
+        return None
+
+    def _decide(self, turn: Turn, actor: InstanceActor, item: Input) -> Decision:
+        """Let the core decide, and answer at once who asks for a slot."""
         if isinstance(item, RunParked) and actor.key in turn.moving:
-            return None  # it came to rest before this turn, and is about to move
+            return Decision(
+                actor.state, turn.now_ms
+            )  # it came to rest before this turn, and is about to move
+        if isinstance(item, (HookRequested, RestartRequested)):
+            item = turn.holders.tell(actor.state, item)
         decision = actor.consider(item, turn.now_ms)
         if decision.refusal is not None:
-            return decision.refusal
+            return decision
+        if decision.hooks:
+            turn.holders.note(decision.hooks.values())
         turn.decided.append((actor, item, decision))
         turn.actors[actor.key] = actor
         admission = self._admissions[actor.key.workflow]
@@ -453,7 +536,7 @@ class Engine:
                 granted = admission.acquire(actor.key, waking=effect.waking)
                 self._decide(turn, actor, SlotGranted() if granted else SlotRefused())
         admission.settle(actor.key, None if decision.deleted else actor.state.status)
-        return None
+        return decision
 
     def _perform(self, turn: Turn) -> None:
         """Act on what is committed, and tell those who wait for it."""

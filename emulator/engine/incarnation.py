@@ -23,6 +23,8 @@ from emulator.core.effects import InvokeAttempt, InvokeRollback, Outcome, Reject
 from emulator.core.inputs import (
     AttemptRaised,
     AttemptReturned,
+    HookDisposeRequested,
+    HookRequested,
     RollbackRaised,
     RollbackReturned,
     RunInput,
@@ -47,6 +49,7 @@ from emulator.engine.steps import (
     mocked_code,
 )
 from emulator.engine.threads import keep_for_ever
+from emulator.engine.tokens import TokenMaker
 from emulator.errors import RollbackPhase, StepFailure
 from emulator.timing.alarm import Timers
 
@@ -67,10 +70,14 @@ MOST_REFUSALS = 100
 MISSING_HANDLER = Failure("RollbackMissing", "Rollback function not available in registry")
 
 
+HookInput = HookRequested | HookDisposeRequested
+
+
 class Host(Protocol):
     """What an incarnation needs of the engine."""
 
     timers: Timers
+    tokens: TokenMaker
 
     def post(self, item: RunInput) -> None:
         """Put an input into the engine's inbox."""
@@ -98,6 +105,7 @@ class Incarnation:
         self._rollbacks: dict[StepKey, RollbackCode] = {}
         self._pending: dict[StepKey, asyncio.Future[Outcome]] = {}
         self._unanswered = 0
+        self._later: list[tuple[HookInput, asyncio.Future[Outcome]]] = []
         self._outcomes: list[tuple[int, StepKey, Outcome]] = []
         self._is_pumping = False
         self._is_stalled = False
@@ -131,13 +139,17 @@ class Incarnation:
         except asyncio.CancelledError as error:
             if self._is_closed:
                 raise
-            self._host.post(RunRaised(self.number, failure_of(error)))
+            self._end(RunRaised(self.number, failure_of(error)))
         except BaseException as error:
             if not self._is_closed:
-                self._host.post(RunRaised(self.number, self._uncaught(error)))
+                self._end(RunRaised(self.number, self._uncaught(error)))
         else:
             if not self._is_closed:
-                self._host.post(RunReturned(self.number, output))
+                self._end(RunReturned(self.number, output))
+
+    def _end(self, end: RunReturned | RunRaised) -> None:
+        self.say_later()
+        self._host.post(end)
 
     def _uncaught(self, error: BaseException) -> Failure:
         failure = failure_of(error)
@@ -174,6 +186,7 @@ class Incarnation:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         del task  # a cancelled task refers to this frame: the two would be garbage of the slow kind
+        self.say_later()
         future = self._pending[request.step] = self._loop.create_future()
         self._activity += 1
         self._unanswered += 1
@@ -184,6 +197,36 @@ class Incarnation:
             if not self._is_closed and self._pending.pop(request.step, None) is not None:
                 self._host.post(StepAbandoned(self.number, request.step))
             raise
+
+    def now_ms(self) -> int:
+        """The time."""
+        return self._host.timers.now_ms()
+
+    def later(self, item: HookInput) -> asyncio.Future[Outcome]:
+        """Put something to the engine with the next request, or with the end of `run()`; what comes of it."""
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        self._later.append((item, future))
+        return future
+
+    def say_later(self) -> None:
+        """Put to the engine what has been held back."""
+        if not self._later or self._is_closed:
+            return
+        later, self._later = self._later, []
+        self._activity += 1
+        for item, future in later:
+            if isinstance(item, HookRequested):
+                self._pending[item.step] = future
+                self._unanswered += 1
+            self._host.post(item)
+
+    def token(self, step: StepKey) -> str:
+        """A token for the hook that a step opens."""
+        return self._host.tokens.token(self._state.creation, step)
+
+    def hook_id(self, step: StepKey) -> str:
+        """The id of the hook that a step opens."""
+        return self._host.tokens.hook_id(self._state.creation, step)
 
     async def _refuse(self, task: asyncio.Task[Any] | None) -> None:
         if any(attempt.has_task(task) for attempt in self._attempts.values()):
@@ -298,7 +341,7 @@ class Incarnation:
             self._host.post(
                 AttemptRaised(
                     self.number, step, number, verdict.failure, verdict.retryable, verdict.base_delay_ms,
-                    verdict.delay_error,
+                    verdict.delay_error, verdict.retry_after_ms,
                 )
             )  # fmt: skip
         else:
@@ -311,7 +354,7 @@ class Incarnation:
             self._host.post(
                 RollbackRaised(
                     self.number, step, number, verdict.failure, verdict.retryable, verdict.base_delay_ms,
-                    verdict.delay_error,
+                    verdict.delay_error, verdict.retry_after_ms,
                 )
             )  # fmt: skip
         else:
@@ -362,6 +405,7 @@ class Incarnation:
         self._attempts.clear()
         self._pending.clear()
         self._outcomes.clear()
+        self._later.clear()
         if rollbacks_for is not None:
             self.number = rollbacks_for
         else:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import heapq
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from emulator.core.effects import Outcome, ReceivedEvent
-from emulator.core.inputs import DoRequested, SleepRequested, StepRequest, WaitRequested
+from emulator.core.effects import HookOwner, Outcome, ReceivedEvent
+from emulator.core.inputs import (
+    DoRequested,
+    HookDisposeRequested,
+    HookRequested,
+    ReceiveRequested,
+    SleepRequested,
+    StepRequest,
+    WaitRequested,
+)
 from emulator.domain import values
 from emulator.domain.config import StepConfig
 from emulator.domain.failure import Failure, exception_of
+from emulator.domain.hooks import NO_METADATA, HookRequest, MinRetention, step_name
+from emulator.domain.names import RESERVED
 from emulator.domain.steps import StepKey, StepKind
-from emulator.errors import StepLimitReached
+from emulator.errors import HookConflictError, StepLimitReached
 
 
 class AttemptContext(NamedTuple):
@@ -83,13 +95,95 @@ class Asker(Protocol):
     number: int
     step_limit: int
 
+    def now_ms(self) -> int:
+        """The time."""
+        ...
+
     async def ask(self, request: StepRequest) -> Outcome:
         """Put a request to the engine and wait for its outcome; raises what the step failed with."""
+        ...
+
+    def later(self, item: HookRequested | HookDisposeRequested) -> Awaitable[Outcome]:
+        """Put something to the engine with the next request, or with the end of `run()`; what comes of it."""
+        ...
+
+    def say_later(self) -> None:
+        """Put to the engine what has been held back."""
+        ...
+
+    def token(self, step: StepKey) -> str:
+        """A token for the hook that a step opens."""
+        ...
+
+    def hook_id(self, step: StepKey) -> str:
+        """The id of the hook that a step opens."""
         ...
 
     def register(self, step: StepKey, code: StepCode, rollback: RollbackCode | None) -> None:
         """Keep the code of a step for as long as the incarnation lasts."""
         ...
+
+
+class OpenHook:
+    """A hook that `run()` has opened. `token` and `hook_id` are known at once, whether the token is free is not."""
+
+    def __init__(self, life: Asker, step: StepKey, request: HookRequest) -> None:
+        self.token = request.token
+        self.hook_id = request.hook_id
+        self.is_disposed = False
+        self._life = life
+        self._step = step
+        self._registration = life.later(HookRequested(life.number, step, request))
+        self._turns: list[int] = []
+        self._last_turn = 0
+
+    async def owner(self) -> HookOwner | None:
+        """Who holds the token if that was taken; None: this instance does. It is told as of the registration."""
+        self._life.say_later()
+        owner = await asyncio.shield(self._registration)
+        assert owner is None or isinstance(owner, HookOwner)
+        return owner
+
+    async def receive(self, timeout_ms: int | None = None) -> object:
+        """Take the next payload, or wait for one. Nothing is lost when the wait is cancelled: the next one takes it.
+
+        Raises:
+            HookConflictError: another instance holds the token.
+            HookDisposedError: it has been disposed of, and nothing is left to take.
+            WorkflowTimeoutError: none came in time.
+        """
+        turn = self._take_turn()
+        try:
+            owner = await self.owner()
+            if owner is not None:
+                raise HookConflictError(
+                    token=self.token,
+                    conflicting_run_id=owner.instance_id,
+                    conflicting_workflow=owner.workflow,
+                )
+            step = StepKey(StepKind.WAIT, self._step.label, turn)
+            event = await self._life.ask(
+                ReceiveRequested(self._life.number, step, self.hook_id, timeout_ms)
+            )
+        except asyncio.CancelledError:
+            heapq.heappush(self._turns, turn)
+            raise
+        assert isinstance(event, ReceivedEvent)
+        assert event.payload is not None
+        return values.decode(event.payload)
+
+    def dispose(self) -> None:
+        """Give the token up, with whatever `run()` asks next. Idempotent."""
+        if not self.is_disposed:
+            self.is_disposed = True
+            self._life.later(HookDisposeRequested(self._life.number, self.hook_id))
+
+    def _take_turn(self) -> int:
+        """The number of a wait: the lowest that nobody has. One that was cancelled is free again, with what it took."""
+        if self._turns:
+            return heapq.heappop(self._turns)
+        self._last_turn += 1
+        return self._last_turn
 
 
 class StepContext:
@@ -117,6 +211,15 @@ class StepContext:
         if self._steps_asked > limit:
             text = f"The limit of {limit} steps has been reached. This limit can be changed in your worker configuration."
             raise StepLimitReached(text)
+        return await self._do(name, code, config, rollback)
+
+    async def do_reserved(self, name: str, code: StepCode, config: StepConfig) -> object:
+        """Run something once that the user has not written as a step: it counts as none, and no name of a user's is its."""
+        return await self._do(RESERVED + name, code, config, None)
+
+    async def _do(
+        self, name: str, code: StepCode, config: StepConfig, rollback: RollbackCode | None
+    ) -> object:
         step = self._key(StepKind.DO, name)
         self._life.register(step, code, rollback)
         rollback_config = rollback.config if rollback else None
@@ -152,6 +255,32 @@ class StepContext:
         assert isinstance(event, ReceivedEvent)
         payload = None if event.payload is None else values.decode(event.payload)
         return WaitedEvent(event.event_type, event.at_ms, event.payload is not None, payload)
+
+    def now_ms(self) -> int:
+        """The time, which is another one in every replay."""
+        return self._life.now_ms()
+
+    def create_hook(
+        self,
+        name: str | None = None,
+        token: str | None = None,
+        *,
+        metadata: msgspec.Raw = NO_METADATA,
+        min_retention: MinRetention | None = None,
+        is_webhook: bool = False,
+        schema: str | None = None,
+    ) -> OpenHook:
+        """Open a hook. Its token is made up if none is given; it is registered with whatever `run()` asks next."""
+        step = self._key(StepKind.HOOK, step_name(token, name))
+        request = HookRequest(
+            self._life.hook_id(step),
+            self._life.token(step) if token is None else token,
+            metadata,
+            min_retention,
+            is_webhook,
+            schema,
+        )
+        return OpenHook(self._life, step, request)
 
     def _key(self, kind: StepKind, name: str) -> StepKey:
         count = self._counts.get((kind, name), 0) + 1

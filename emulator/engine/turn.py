@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from emulator.core.decision import Decision
+from emulator.core.hooks import conflict
 from emulator.core.inputs import Input
 from emulator.core.state import InstanceState
-from emulator.domain.instance import Creation, InstanceKey
+from emulator.domain.hooks import HookRequest, TokenKey
+from emulator.domain.instance import Creation, InstanceKey, scope_of
 from emulator.domain.steps import StepKey
 from emulator.engine.actor import InstanceActor
-from emulator.errors import EmulatorError
+from emulator.engine.tokens import Holders
+from emulator.errors import EmulatorError, HookConflictError
 from emulator.journal.port import Commit, Cut, EntryRow, TickRow, TimerRow
 
 Reply = asyncio.Future[Any]
@@ -24,28 +27,53 @@ def refuse(reply: Reply | None, error: Exception) -> None:
         reply.set_exception(error)
 
 
+class Claim(NamedTuple):
+    """What an instance begins with, beside what it was created with: a token, attributes."""
+
+    hook: HookRequest | None = None
+    attributes: dict[str, str] | None = None
+
+
+class Batch(NamedTuple):
+    """Instances to create in one turn, each with what it claims.
+
+    `may_be_taken` says that somebody chose their ids. `is_whole`: if the token of one is taken, none is created.
+    """
+
+    creations: Sequence[Creation]
+    claims: Sequence[Claim]
+    may_be_taken: bool
+    is_whole: bool
+
+    def tokens(self) -> set[TokenKey]:
+        """The tokens that it claims."""
+        return {
+            TokenKey(scope_of(creation.id), claim.hook.token)
+            for creation, claim in zip(self.creations, self.claims, strict=True)
+            if claim.hook is not None
+        }
+
+
 class Posted(NamedTuple):
     """Something in the inbox: for whom, what, and who waits for the answer.
 
-    `item` is an input; or a question about the state, answered in its turn; `creation` comes with a `CreateRequested`, and
-    `may_be_taken` says that somebody chose its id. A `RunInput` has a `speaker`: when the instance has left memory and come
+    `item` is an input; or a question about the state, answered in its turn; or instances to create. A `RunInput` has a `speaker`: when the instance has left memory and come
     back since, incarnations are counted anew, and what the former ones still say must not be taken for the new one's.
     """
 
     key: InstanceKey
-    item: Input | Callable[[InstanceState], object]
+    item: Input | Callable[[InstanceState], object] | Batch
     reply: Reply | None = None
-    creation: Creation | None = None
-    may_be_taken: bool = False
     speaker: InstanceActor | None = None
 
 
 class Turn:
     """What one turn has decided, until it is committed and performed."""
 
-    def __init__(self, now_ms: int, taken: set[InstanceKey]) -> None:
+    def __init__(self, now_ms: int, taken: set[InstanceKey], holders: Holders) -> None:
         self.now_ms = now_ms
         self.taken = taken
+        self.holders = holders
         self.decided: list[tuple[InstanceActor, Input, Decision]] = []
         self.answers: list[tuple[Reply, object]] = []
         self.refusals: list[tuple[Reply | None, EmulatorError]] = []
@@ -55,6 +83,34 @@ class Turn:
         self.barred: set[InstanceKey] = set()
         self.moving: set[InstanceKey] = set()
         self.deferred: list[Posted] = []
+
+    def conflict(self, creation: Creation, hook: HookRequest | None) -> HookConflictError | None:
+        """Why an instance cannot have the token that it claims, if it cannot."""
+        if hook is None:
+            return None
+        holder = self.holders.of(TokenKey(scope_of(creation.id), hook.token))
+        return conflict(hook.token, holder, self.now_ms)
+
+    def lost_token(self, batch: Batch) -> HookConflictError | None:
+        """Why a batch cannot have all its tokens, if it cannot: one is taken, or claimed twice."""
+        claimed: dict[TokenKey, Creation] = {}
+        for index, (creation, claim) in enumerate(zip(batch.creations, batch.claims, strict=True)):
+            hook = claim.hook
+            if hook is None:
+                continue
+            token = TokenKey(scope_of(creation.id), hook.token)
+            refusal = self.conflict(creation, hook)
+            if refusal is None and token in claimed:
+                refusal = HookConflictError(
+                    token=hook.token,
+                    conflicting_run_id=claimed[token].id,
+                    conflicting_workflow=claimed[token].workflow,
+                )
+            if refusal is not None:
+                refusal.index = index
+                return refusal
+            claimed[token] = creation
+        return None
 
     def commit(self) -> Commit | None:
         """Everything decided, as one transaction; None if there is nothing to write."""
@@ -68,6 +124,8 @@ class Turn:
                 commit.cuts.append(Cut(number, decision.cut_steps))
             commit.entries += [EntryRow(number, seq, entry) for seq, entry in decision.entries]
             commit.taken += [(number, seq) for seq in decision.taken]
+            if decision.hooks:
+                commit.hooks.update(decision.hooks)
             if decision.timers_cleared:
                 commit.disarmed.append((number, None))
                 timers[number] = dict(decision.timers)

@@ -14,6 +14,7 @@ from emulator.domain.entries import (
     WorkflowQueued,
     WorkflowStarted,
 )
+from emulator.domain.hooks import HookStage
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.errors import JournalCorrupt
@@ -21,6 +22,7 @@ from emulator.journal.port import (
     Commit,
     Cut,
     EntryRow,
+    HookQuery,
     InstanceQuery,
     InstanceRow,
     StoredInstance,
@@ -29,8 +31,9 @@ from emulator.journal.port import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from emulator.domain.hooks import HookRecord, TokenKey
     from emulator.domain.instance import InstanceKey
 
 _RECOVERABLE = frozenset(
@@ -57,6 +60,7 @@ class MemoryJournal:
         self._numbers: dict[InstanceKey, int] = {}
         self._last_number = 0
         self._last_ticks: dict[tuple[str, str], int] = {}
+        self._hooks: dict[TokenKey, HookRecord] = {}
 
     async def open(self) -> None:
         """Do nothing: there is nothing to open."""
@@ -92,6 +96,7 @@ class MemoryJournal:
         for number, step, due_ms in commit.armed:
             self._instances[number].timers[step] = due_ms
         self._settle(commit.ticks)
+        self._hold(commit.hooks.values())
 
     async def last_number(self) -> int:
         """The highest number ever given."""
@@ -188,6 +193,33 @@ class MemoryJournal:
         later = (timer.due_ms for timer in self._live_timers() if timer.due_ms > after_ms)
         return min(later, default=None)
 
+    async def holders(self, tokens: Sequence[TokenKey]) -> dict[TokenKey, HookRecord]:
+        """Who holds these tokens, or held them last."""
+        return {token: self._hooks[token] for token in tokens if token in self._hooks}
+
+    async def hooks(self, query: HookQuery) -> list[HookRecord]:
+        """A page of the hooks that are there, oldest first."""
+        found = [
+            hook
+            for hook in self._hooks.values()
+            if query.workflow in (None, hook.workflow)
+            and query.instance_id in (None, hook.instance_id)
+            and (hook.created_ms, hook.hook_id) > query.after
+        ]
+        return sorted(found, key=attrgetter("created_ms", "hook_id"))[: query.limit]
+
+    async def forget_tokens(self, until_ms: int) -> None:
+        """Remove what is left of hooks whose retention is over at this time."""
+        self._hooks = {
+            key: hook
+            for key, hook in self._hooks.items()
+            if hook.stage is HookStage.LIVE or hook.holds_at(until_ms)
+        }
+
+    async def seed(self) -> str:
+        """A text that is no secret: what is in memory is a test."""
+        return "memory"
+
     async def last_ticks(self) -> dict[tuple[str, str], int]:
         """Until when each schedule is settled."""
         return dict(self._last_ticks)
@@ -196,6 +228,15 @@ class MemoryJournal:
         for workflow, cron, last_ms in ticks:
             known_ms = self._last_ticks.get((workflow, cron), last_ms)
             self._last_ticks[workflow, cron] = max(known_ms, last_ms)
+
+    def _hold(self, hooks: Iterable[HookRecord]) -> None:
+        """Note what these hooks are from now on."""
+        for hook in hooks:
+            former = self._hooks.get(hook.key)
+            if hook.stage is not HookStage.RELEASED:
+                self._hooks[hook.key] = hook
+            elif former is not None and former.hook_id == hook.hook_id:
+                del self._hooks[hook.key]
 
     def _named(self, key: InstanceKey) -> _Instance | None:
         number = self._numbers.get(key)

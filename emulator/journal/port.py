@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from emulator.domain.entries import Entry
+from emulator.domain.hooks import HookRecord, TokenKey
 from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
@@ -88,6 +89,8 @@ class Commit:
     armed: list[TimerRow] = field(default_factory=list[TimerRow])
     ticks: list[TickRow] = field(default_factory=list[TickRow])
     """One earlier than what is stored changes nothing."""
+    hooks: dict[str, HookRecord] = field(default_factory=dict[str, HookRecord])
+    """By id, as they are from now on; those that are released go. A deleted instance leaves its own to this."""
 
 
 class StoredInstance(NamedTuple):
@@ -111,6 +114,16 @@ class InstanceQuery(NamedTuple):
     after: int | None = None
     offset: int = 0
     limit: int = 25
+
+
+class HookQuery(NamedTuple):
+    """Which hooks a listing wants, of a workflow or an instance. `after` is the last one of the page before."""
+
+    workflow: str | None = None
+    instance_id: str | None = None
+    after: tuple[int, str] = (-1, "")
+    """Its `created_ms` and `hook_id`."""
+    limit: int = 100
 
 
 class Journal(Protocol):
@@ -203,6 +216,22 @@ class Journal(Protocol):
 
         The file is shorter when a call has said that there is no more.
         """
+        ...
+
+    async def holders(self, tokens: Sequence[TokenKey]) -> dict[TokenKey, HookRecord]:
+        """Who holds these tokens, or held them last: a retention that is over is for the caller to see."""
+        ...
+
+    async def hooks(self, query: HookQuery) -> list[HookRecord]:
+        """A page of the hooks that are there, oldest first."""
+        ...
+
+    async def forget_tokens(self, until_ms: int) -> None:
+        """Remove what is left of hooks whose retention is over at this time."""
+        ...
+
+    async def seed(self) -> str:
+        """A secret of this journal, from which it can be told what nobody can guess: always the same."""
         ...
 
     async def last_ticks(self) -> dict[tuple[str, str], int]:

@@ -21,7 +21,7 @@ PRAGMA quick_check(1);
 
 -- whole_commit
 CREATE TEMP VIEW whole_commit AS
-SELECT NULL AS deleted, NULL AS cuts, NULL AS created, NULL AS updated, NULL AS entries, NULL AS received, NULL AS taken, NULL AS disarmed, NULL AS armed, NULL AS ticks;
+SELECT NULL AS deleted, NULL AS cuts, NULL AS created, NULL AS updated, NULL AS entries, NULL AS received, NULL AS taken, NULL AS disarmed, NULL AS armed, NULL AS ticks, NULL AS hooks;
 
 CREATE TEMP TRIGGER apply_commit INSTEAD OF INSERT ON whole_commit
 BEGIN
@@ -47,11 +47,12 @@ BEGIN
 
     INSERT INTO instance (
         number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-        source, schedule, success_retention_ms, error_retention_ms, params
+        source, schedule, success_retention_ms, error_retention_ms, params, parent
     )
     SELECT
         value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
-        value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14
+        value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14,
+        value ->> 15
     FROM json_each(NEW.created);
 
     UPDATE instance
@@ -91,11 +92,26 @@ BEGIN
     SELECT value ->> 0, value ->> 1, value ->> 2
     FROM json_each(NEW.ticks) WHERE true
     ON CONFLICT DO UPDATE SET last_ms = max(last_ms, excluded.last_ms);
+
+    DELETE FROM hook
+    WHERE hook_id IN (SELECT value ->> 0 FROM json_each(NEW.hooks) WHERE value ->> 10 = 'released');
+
+    -- A token that is held again has a row of its former hook no longer: that one's time was up.
+    INSERT OR REPLACE INTO hook (
+        hook_id, scope, token, workflow, instance_id, created_ms, metadata, retain_until_ms, is_webhook, schema,
+        stage
+    )
+    SELECT
+        value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
+        value ->> 8, value ->> 9, value ->> 10
+    FROM json_each(NEW.hooks) WHERE value ->> 10 <> 'released';
 END;
 
 -- commit
-INSERT INTO whole_commit (deleted, cuts, created, updated, entries, received, taken, disarmed, armed, ticks)
-VALUES (:deleted, :cuts, :created, :updated, :entries, :received, :taken, :disarmed, :armed, :ticks);
+INSERT INTO whole_commit (deleted, cuts, created, updated, entries, received, taken, disarmed, armed, ticks, hooks)
+VALUES (
+    :deleted, :cuts, :created, :updated, :entries, :received, :taken, :disarmed, :armed, :ticks, :hooks
+);
 
 -- commit_entries
 INSERT INTO entry (number, seq, event, at_ms, step, body)
@@ -115,7 +131,7 @@ SELECT
     (
         SELECT json_group_array(json_array(
             number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-            source, schedule, success_retention_ms, error_retention_ms, params
+            source, schedule, success_retention_ms, error_retention_ms, params, parent
         ))
         FROM wanted CROSS JOIN instance USING (number)
     ),
@@ -151,14 +167,14 @@ CROSS JOIN instance ON instance.workflow = named.value ->> 0 AND instance.id = n
 -- row
 SELECT json_group_array(json_array(
     number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-    source, schedule, success_retention_ms, error_retention_ms, params
+    source, schedule, success_retention_ms, error_retention_ms, params, parent
 ))
 FROM instance WHERE workflow = :workflow AND id = :id;
 
 -- rows
 SELECT json_group_array(json_array(
     number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-    source, schedule, success_retention_ms, error_retention_ms, params
+    source, schedule, success_retention_ms, error_retention_ms, params, parent
 ))
 FROM (
     SELECT * FROM instance
@@ -183,7 +199,7 @@ FROM (SELECT status, count(*) AS many FROM instance WHERE workflow = :workflow G
 -- recoverable
 SELECT json_group_array(json_array(
     number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-    source, schedule, success_retention_ms, error_retention_ms, params
+    source, schedule, success_retention_ms, error_retention_ms, params, parent
 ))
 FROM (
     SELECT * FROM instance
@@ -234,3 +250,28 @@ SELECT (
 
 -- last_ticks
 SELECT json_group_array(json_array(workflow, cron, last_ms)) FROM schedule;
+
+-- holders
+SELECT json_group_array(json_array(
+    hook_id, hook.scope, hook.token, workflow, instance_id, created_ms, metadata, retain_until_ms, is_webhook, schema, stage
+))
+FROM json_each(:tokens) AS named
+CROSS JOIN hook ON hook.scope = named.value ->> 0 AND hook.token = named.value ->> 1;
+
+-- hooks
+SELECT json_group_array(json_array(
+    hook_id, scope, token, workflow, instance_id, created_ms, metadata, retain_until_ms, is_webhook, schema, stage
+))
+FROM (
+    SELECT * FROM hook
+    WHERE (:workflow IS NULL OR workflow = :workflow)
+        AND (:instance_id IS NULL OR instance_id = :instance_id)
+        AND (created_ms, hook_id) > (:after_ms, :after_id)
+    ORDER BY created_ms, hook_id LIMIT :limit
+);
+
+-- forget_tokens
+DELETE FROM hook WHERE stage = 'retained' AND retain_until_ms <= :until_ms;
+
+-- seed
+SELECT value FROM seed;

@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from emulator.domain.entries import FACTS, STEP_KINDS, Entry, EventReceived, Fact
+from emulator.domain.hooks import HookRecord, HookStage
 from emulator.domain.instance import Creation, InstanceKey, Schedule, TriggerSource
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
@@ -42,8 +43,12 @@ StoredRow = tuple[
     int | None,
     int | None,
     str,
+    str | None,
 ]
 """The columns of `instance`, in their order."""
+
+StoredHook = tuple[str, str, str, str, str, int, str, int | None, int, str | None, HookStage]
+"""The columns of `hook`, in their order."""
 
 StoredTimer = tuple[str, str, int, StepKind, str, int]
 """workflow, id, number, kind, step's label, due_ms"""
@@ -134,6 +139,7 @@ def instance_to_row(row: InstanceRow) -> StoredRow:
         made.success_retention_ms,
         made.error_retention_ms,
         bytes(made.params).decode(),
+        made.parent,
     )
 
 
@@ -144,9 +150,8 @@ def instance_from_row(stored: StoredRow) -> InstanceRow:
         JournalCorrupt: naming the workflow and the instance.
     """
     number, workflow, id_, status, created_ms, modified_ms, started_ms, ended_ms = stored[:8]
-    waking, expires_ms, source, schedule, success_retention_ms, error_retention_ms, params = stored[
-        8:
-    ]
+    waking, expires_ms, source, schedule, success_retention_ms, error_retention_ms = stored[8:14]
+    params, parent = stored[14:]
     try:
         creation = Creation(
             workflow,
@@ -157,6 +162,7 @@ def instance_from_row(stored: StoredRow) -> InstanceRow:
             msgspec.json.decode(schedule, type=Schedule) if schedule else None,
             success_retention_ms,
             error_retention_ms,
+            parent,
         )
         shown = InstanceStatus(status)
     except (msgspec.DecodeError, ValueError) as error:
@@ -165,6 +171,36 @@ def instance_from_row(stored: StoredRow) -> InstanceRow:
         ) from error
     times = modified_ms, started_ms, ended_ms
     return InstanceRow(number, creation, shown, *times, bool(waking), expires_ms)
+
+
+def hook_to_row(hook: HookRecord) -> StoredHook:
+    """Flatten a hook."""
+    scope, token = hook.key
+    return (
+        hook.hook_id,
+        scope,
+        token,
+        hook.workflow,
+        hook.instance_id,
+        hook.created_ms,
+        bytes(hook.metadata).decode(),
+        hook.retain_until_ms,
+        int(hook.is_webhook),
+        hook.schema,
+        hook.stage,
+    )
+
+
+def hooks_from_json(text: str) -> list[HookRecord]:
+    """Read hooks."""
+    return [
+        HookRecord(
+            hook_id, workflow, instance_id, token, created_ms, msgspec.Raw(metadata.encode()), retain_until_ms,
+            bool(is_webhook), schema, stage,
+        )
+        for hook_id, _, token, workflow, instance_id, created_ms, metadata, retain_until_ms, is_webhook, schema, stage
+        in from_json(text, list[StoredHook])
+    ]  # fmt: skip
 
 
 def keys_from_json(text: str) -> list[InstanceKey]:
@@ -268,4 +304,5 @@ def commit_to_json(commit: Commit) -> dict[str, str]:
             [(number, step.kind, step.label, due_ms) for number, step, due_ms in commit.armed]
         ),
         "ticks": to_json(commit.ticks),
+        "hooks": to_json([hook_to_row(hook) for hook in commit.hooks.values()]),
     }

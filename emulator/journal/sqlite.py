@@ -33,6 +33,7 @@ from emulator.journal.rows import (
     entries_to_json,
     entry_from_row,
     from_json,
+    hooks_from_json,
     instances_from_json,
     keys_from_json,
     numbered_keys_from_json,
@@ -45,8 +46,16 @@ from emulator.journal.schema import STATEMENTS, inspect, migrate
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
+    from emulator.domain.hooks import HookRecord, TokenKey
     from emulator.domain.instance import InstanceKey
-    from emulator.journal.port import Commit, InstanceQuery, InstanceRow, StoredInstance, TimerRow
+    from emulator.journal.port import (
+        Commit,
+        HookQuery,
+        InstanceQuery,
+        InstanceRow,
+        StoredInstance,
+        TimerRow,
+    )
 
 _BUSY_TIMEOUT_S = 30.0
 """How long another process, such as the sqlite3 shell, may hold the write lock."""
@@ -246,6 +255,32 @@ class SqliteJournal:
         """When the earliest timer of a waiting instance later than `after_ms` is due."""
         return await self._value("next_due_ms", after_ms=after_ms)
 
+    async def holders(self, tokens: Sequence[TokenKey]) -> dict[TokenKey, HookRecord]:
+        """Who holds these tokens, or held them last."""
+        found = hooks_from_json(await self._value("holders", tokens=to_json(tokens)))
+        return {hook.key: hook for hook in found}
+
+    async def hooks(self, query: HookQuery) -> list[HookRecord]:
+        """A page of the hooks that are there, oldest first."""
+        after_ms, after_id = query.after
+        [(text,)] = await self._listing(
+            STATEMENTS["hooks"],
+            workflow=query.workflow,
+            instance_id=query.instance_id,
+            after_ms=after_ms,
+            after_id=after_id,
+            limit=query.limit,
+        )
+        return hooks_from_json(text)
+
+    async def forget_tokens(self, until_ms: int) -> None:
+        """Remove what is left of hooks whose retention is over at this time."""
+        await self._fetch("forget_tokens", until_ms=until_ms)
+
+    async def seed(self) -> str:
+        """A secret of this journal."""
+        return await self._value("seed")
+
     async def last_ticks(self) -> dict[tuple[str, str], int]:
         """Until when each schedule is settled."""
         rows = from_json(await self._value("last_ticks"), list[TickRow])
@@ -308,6 +343,7 @@ def _only_logs(commit: Commit) -> bool:
         or commit.disarmed
         or commit.armed
         or commit.ticks
+        or commit.hooks
         or any(row.entry.fact.event == EventReceived.event for row in commit.entries)
     )
 

@@ -63,11 +63,11 @@ class SleepDetail(msgspec.Struct, frozen=True):
 
 
 class WaitDetail(msgspec.Struct, frozen=True):
-    """A wait for an event, and what it took. `due_ms` is when it gives up."""
+    """A wait for an event, and what it took. `due_ms` is when it gives up; None: never."""
 
     name: str
     start_ms: int
-    due_ms: int
+    due_ms: int | None
     event_type: str
     end_ms: int | None = None
     received_ms: int | None = None
@@ -173,8 +173,11 @@ class _View:
             return
         for key, step in self.steps.items():
             match step:
-                case SleepDetail(end_ms=None, until=False) | WaitDetail(end_ms=None):
-                    self._change(key, due_ms=step.due_ms + shift_ms)
+                case (
+                    SleepDetail(due_ms=due_ms, end_ms=None, until=False)
+                    | WaitDetail(due_ms=due_ms, end_ms=None)
+                ) if due_ms is not None:
+                    self._change(key, due_ms=due_ms + shift_ms)
                 case _:
                     pass
 

@@ -79,6 +79,11 @@ class _Between:
         self._life = life
         self._listener = listener
         self._declared: dict[StepKey, Place | None] = {}
+        self.now_ms = life.now_ms
+        self.later = life.later
+        self.say_later = life.say_later
+        self.token = life.token
+        self.hook_id = life.hook_id
 
     def register(self, step: StepKey, code: StepCode, rollback: RollbackCode | None) -> None:
         self._declared[step] = _definition(code)

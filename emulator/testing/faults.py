@@ -14,12 +14,14 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import NamedTuple
 
+from emulator.domain.hooks import HookRecord, TokenKey
 from emulator.domain.instance import InstanceKey
 from emulator.domain.status import InstanceStatus
 from emulator.errors import JournalCorrupt, JournalUnavailable
 from emulator.journal.port import (
     Commit,
     EntryRow,
+    HookQuery,
     InstanceQuery,
     InstanceRow,
     Journal,
@@ -206,6 +208,26 @@ class FaultyJournal:
         """See `Journal`."""
         with self._use():
             return await self._inner.next_due_ms(after_ms)
+
+    async def holders(self, tokens: Sequence[TokenKey]) -> dict[TokenKey, HookRecord]:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.holders(tokens)
+
+    async def hooks(self, query: HookQuery) -> list[HookRecord]:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.hooks(query)
+
+    async def forget_tokens(self, until_ms: int) -> None:
+        """See `Journal`."""
+        with self._use():
+            await self._inner.forget_tokens(until_ms)
+
+    async def seed(self) -> str:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.seed()
 
     async def last_ticks(self) -> dict[tuple[str, str], int]:
         """See `Journal`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -19,12 +19,14 @@ from starlette.routing import Route
 
 from bindings import wire
 from bindings.host import EngineHost, NewInstance
-from emulator.core.inputs import EventSent, Input
+from emulator.core.inputs import AttributesRequested, EventSent, Input
 from emulator.domain import values
+from emulator.domain.attributes import check_attributes
 from emulator.domain.duration import retention_ms
+from emulator.domain.hooks import TokenKey, check_token
 from emulator.domain.instance import InstanceKey
 from emulator.domain.limits import MAX_BATCH_INSTANCES
-from emulator.domain.names import check_event_type, check_new_instance_id
+from emulator.domain.names import check_event_type, check_instance_id, check_new_instance_id
 from emulator.engine.subscription import Subscription
 from emulator.errors import (
     Conflict,
@@ -38,6 +40,8 @@ from emulator.errors import (
 from wrangler_compat.rest.event_stream import event_stream, frame, frames, wanted_events
 from wrangler_compat.rest.operations import Operations
 from wrangler_compat.rest.requests import MAX_BODY_BYTES, read_body, segment
+
+T = TypeVar("T")
 
 PATIENCE_S: Final = 20.0
 """How long an answer waits for the end of an instance; clients ask again."""
@@ -62,6 +66,9 @@ def binding_api(operations: Operations) -> Starlette:
             Route(one, api.ask, methods=["POST"]),
             Route(one + "/end", api.end, methods=["GET"]),
             Route(one + "/subscribe", api.subscribe, methods=["GET"]),
+            Route("/find", api.find, methods=["POST"]),
+            Route("/holder", api.holder, methods=["POST"]),
+            Route("/resume", api.resume, methods=["POST"]),
         ],
         exception_handlers={
             EmulatorError: _refused,
@@ -80,16 +87,14 @@ class _BindingApi:
         self._host = EngineHost(operations.engine)
 
     async def create(self, request: Request) -> Response:
-        body = await read_body(request, MAX_BODY_BYTES)
-        try:
-            given = msgspec.json.decode(body, type=wire.NewInstances).instances
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidInput(f"Invalid input: {error}") from error
-        if not 1 <= len(given) <= MAX_BATCH_INSTANCES:
+        batch = await _decoded(request, wire.NewInstances)
+        if not 1 <= len(batch.instances) <= MAX_BATCH_INSTANCES:
             raise InvalidBatch(f"A batch is 1 to {MAX_BATCH_INSTANCES} instances.")
-        checked = [_checked_instance(each) for each in given]
+        checked = [_checked_instance(each) for each in batch.instances]
         workflow = segment(request, "workflow")
-        taken = await self._host.create(workflow, checked, may_be_taken=True)
+        taken = await self._host.create(
+            workflow, checked, may_be_taken=True, is_whole=batch.is_whole
+        )
         return _answer(wire.Created([each and wire.refusal_of(each) for each in taken]))
 
     async def status(self, request: Request) -> Response:
@@ -97,8 +102,19 @@ class _BindingApi:
 
     async def ask(self, request: Request) -> Response:
         item = wire.ask_from_json(await read_body(request, MAX_BODY_BYTES))
-        await self._host.ask(_key(request), _checked_ask(item))
-        return _answer({})
+        return _answer(wire.Told(await self._host.ask(_key(request), _checked_ask(item))))
+
+    async def find(self, request: Request) -> Response:
+        instance_id = check_instance_id(await _decoded(request, str))
+        return _answer(wire.Found(await self._host.find(instance_id)))
+
+    async def holder(self, request: Request) -> Response:
+        return _answer(await self._host.hook(await _decoded(request, TokenKey)))
+
+    async def resume(self, request: Request) -> Response:
+        given = await _decoded(request, wire.Resume)
+        payload = _checked_value(given.payload, f'the payload for the hook "{given.token.token}"')
+        return _answer(await self._host.resume_hook(given.token, payload, given.resume_id))
 
     async def end(self, request: Request) -> Response:
         try:
@@ -123,6 +139,14 @@ async def _with_its_end(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield frame(wire.END, b"{}")
 
 
+async def _decoded(request: Request, kind: type[T]) -> T:
+    body = await read_body(request, MAX_BODY_BYTES)
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"Invalid input: {error}") from error
+
+
 def _key(request: Request) -> InstanceKey:
     return InstanceKey(segment(request, "workflow"), segment(request, "id"))
 
@@ -132,10 +156,21 @@ def _checked_instance(given: NewInstance) -> NewInstance:
         if retention is not None:
             retention_ms(retention)
     params = _checked_value(given.params, "params")
-    return msgspec.structs.replace(given, id=check_new_instance_id(given.id), params=params)
+    hook = given.hook
+    if hook is not None:
+        check_token(hook.token)
+        metadata = _checked_value(hook.metadata, "the metadata of the hook")
+        hook = msgspec.structs.replace(hook, metadata=metadata)
+    if given.attributes is not None:
+        check_attributes(given.attributes)
+    return msgspec.structs.replace(
+        given, id=check_new_instance_id(given.id), params=params, hook=hook
+    )
 
 
 def _checked_ask(item: Input) -> Input:
+    if isinstance(item, AttributesRequested):
+        check_attributes(item.changes)
     if not isinstance(item, EventSent):
         return item
     event_type = check_event_type(item.event_type)

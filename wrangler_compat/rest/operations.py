@@ -33,7 +33,7 @@ from emulator.engine.engine import Engine
 from emulator.engine.programs import WorkflowDefinition
 from emulator.errors import (
     CannotTerminate,
-    InstanceAlreadyExists,
+    EntityConflictError,
     InstanceFinished,
     InstanceNotFound,
     InvalidInstanceId,
@@ -141,7 +141,7 @@ class Operations:
             InstanceAlreadyExists: the id is taken.
         """
         [refusal] = await self._create(workflow, [self._creation(workflow, given)])
-        if isinstance(refusal, InstanceAlreadyExists):
+        if not isinstance(refusal, str):
             raise refusal
         return refusal
 
@@ -241,7 +241,7 @@ class Operations:
 
     async def _create(
         self, workflow: str, creations: Sequence[Creation]
-    ) -> list[str | InstanceAlreadyExists]:
+    ) -> list[str | EntityConflictError]:
         self.engine.definition(workflow)
         refusals = await self.engine.create(creations, may_be_taken=True)
         return [refusal or made.id for made, refusal in zip(creations, refusals, strict=True)]

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+import msgspec
+
 from bindings import Workflow, WorkflowInstance
 from bindings.host import EngineHost, EventSource, Host, NewInstance, StatusReport
 from emulator.core.inputs import Input
+from emulator.domain.hooks import HookRecord, TokenKey
 from emulator.domain.instance import InstanceKey
 from emulator.engine.engine import Engine
-from emulator.errors import InstanceAlreadyExists
+from emulator.errors import EntityConflictError
 from emulator.projection.events import EventFilter
 
 T = TypeVar("T")
@@ -34,16 +37,43 @@ class ProjectHost:
         self._project = project
 
     async def create(
-        self, workflow: str, given: Sequence[NewInstance], *, may_be_taken: bool
-    ) -> list[InstanceAlreadyExists | None]:
+        self,
+        workflow: str,
+        given: Sequence[NewInstance],
+        *,
+        may_be_taken: bool,
+        is_whole: bool = False,
+    ) -> list[EntityConflictError | None]:
         """See `Host`."""
         return await self._on_host(
-            lambda host: host.create(workflow, given, may_be_taken=may_be_taken)
+            lambda host: host.create(workflow, given, may_be_taken=may_be_taken, is_whole=is_whole)
         )
 
-    async def ask(self, key: InstanceKey, item: Input) -> None:
+    async def ask(self, key: InstanceKey, item: Input) -> Any:
         """See `Host`."""
-        await self._on_host(lambda host: host.ask(key, item))
+        return await self._on_host(lambda host: host.ask(key, item))
+
+    async def find(self, instance_id: str) -> InstanceKey | None:
+        """See `Host`."""
+        return await self._on_host(lambda host: host.find(instance_id))
+
+    async def hook(self, token: TokenKey) -> HookRecord:
+        """See `Host`."""
+        return await self._on_host(lambda host: host.hook(token))
+
+    async def resume_hook(
+        self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
+    ) -> HookRecord:
+        """See `Host`."""
+        return await self._on_host(lambda host: host.resume_hook(token, payload, resume_id))
+
+    async def now_ms(self) -> int:
+        """See `Host`."""
+        return await self._on_host(lambda host: host.now_ms())
+
+    def base_url(self) -> str:
+        """See `Host`."""
+        return ""
 
     async def status(self, key: InstanceKey) -> StatusReport:
         """See `Host`."""

@@ -100,8 +100,8 @@ def _title(step: StepDetail) -> str:
 
 def _outcome(step: StepDetail, began_ms: int) -> str:
     if step.end_ms is None:
-        due = "" if isinstance(step, DoDetail) else f" until {_after(step.due_ms - began_ms)}"
-        return f"open{due}"
+        due_ms = None if isinstance(step, DoDetail) else step.due_ms
+        return "open" if due_ms is None else f"open until {_after(due_ms - began_ms)}"
     match step:
         case DoDetail(is_rollback=True, success=True):
             return "compensated"

@@ -171,7 +171,7 @@ class _Deadlines:
                 self._timeouts[step] = timeout_ms(config)
             case facts.SleepStarted(wake_ms=due_ms, until=until):
                 self._due[step] = (due_ms, not until)
-            case facts.WaitStarted(deadline_ms=due_ms):
+            case facts.WaitStarted(deadline_ms=due_ms) if due_ms is not None:
                 self._due[step] = (due_ms, True)
             case facts.AttemptFailed(error=error, retry_delay_ms=delay_ms):
                 self._judge_timeout(step, at_ms, error)
@@ -185,9 +185,9 @@ class _Deadlines:
                 self._judge(step, at_ms, "its handler is tried again")
             case facts.SleepCompleted():
                 self._judge(step, at_ms, "the sleep completes")
-            case facts.WaitTimedOut():
+            case facts.WaitTimedOut(error=Failure(name="WorkflowTimeoutError")):
                 self._judge(step, at_ms, "the wait times out")
-            case facts.WaitCompleted():
+            case facts.WaitCompleted() | facts.WaitTimedOut():
                 self._due.pop(step, None)
             case _:
                 pass

@@ -162,6 +162,7 @@ class Model:
                 self._start(key)
             case facts.SleepStarted(wake_ms=due_ms) | facts.WaitStarted(deadline_ms=due_ms):
                 self._start(key)
+                assert due_ms is not None, "nothing here waits for ever"
                 self.not_before[key] = due_ms
             case facts.AttemptStarted(attempt):
                 assert self.status is S.RUNNING, "an attempt starts only while the instance runs"

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec
 
 from bindings import Workflow, WorkflowEntrypoint, WorkflowInstance, WorkflowStep
+from bindings.ambient import hosting
 from bindings.entrypoint import program_of
 from bindings.host import EngineHost
 from emulator.domain.instance import InstanceKey
@@ -80,6 +82,7 @@ class Project:
     ) -> None:
         self.journal = MemoryJournal()
         self.clock = LoopClock()
+        self._hosting = ExitStack()
         self.keep_all = keep_all
         self._max_live = max_live
         is_class = isinstance(workflow, type)
@@ -99,6 +102,7 @@ class Project:
 
     async def __aexit__(self, *_: object) -> None:
         await self.engine.close()
+        self._hosting.close()
 
     async def restart(self, **settings: Any) -> None:
         """Stop the engine, and start a new one on the same journal, with other settings of the workflow perhaps."""
@@ -115,7 +119,10 @@ class Project:
             keep_all=self.keep_all,
         )
         await self.engine.start()
-        self.workflow = Workflow(EngineHost(self.engine), NAME)
+        self.host = EngineHost(self.engine)
+        self._hosting.close()
+        self._hosting.enter_context(hosting(self.host))
+        self.workflow = Workflow(self.host, NAME)
 
     def now_ms(self) -> int:
         """The time of the engine."""
