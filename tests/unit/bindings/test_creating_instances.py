@@ -96,7 +96,7 @@ async def test_options_are_a_dictionary_or_keywords_or_both() -> None:
 @pytest.mark.parametrize(
     ("options", "keywords", "text"),
     [
-        ({"parms": 1}, {}, "create() does not take 'parms'. It takes: id, location_hint, params"),
+        ({"parms": 1}, {}, "create() does not take 'parms'. It takes: attributes, "),
         ({}, {"payload": 1}, "does not take 'payload'"),
         ({"id": "a"}, {"id": "a"}, "create() got 'id' twice."),
         ({"locationHint": "weur"}, {"location_hint": "weur"}, "got 'location_hint' twice"),
