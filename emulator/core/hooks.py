@@ -189,7 +189,7 @@ def reclaim(decision: Decision, kept: Survivors) -> None:
 
 
 def claim_again(decision: Decision, hook: HookState) -> None:
-    """After a restart of the whole: hold the token of the start again, for as long as it would now, or did, be retained."""
+    """After a restart that removes it: hold the token of the start again, for as long as it would now, or did, be retained."""
     now_ms = decision.now_ms
     deadlines = [hook.retain_until_ms] if hook.retain_until_ms is not None else []
     if hook.retention_ms is not None:

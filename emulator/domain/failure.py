@@ -66,11 +66,16 @@ _REBUILT: Final[dict[str, type[Exception]]] = {
 def failure_of(error: BaseException) -> Failure:
     """What is stored of an exception."""
     if isinstance(error, NonRetryableError):
-        return Failure("NonRetryableError", error.message)
+        return Failure("NonRetryableError", _storable(error.message))
     if isinstance(error, EmulatorError):
-        fields = {field: getattr(error, field) for field in error.fields}
-        return Failure(error.name, error.message, fields or None)
-    return Failure(type(error).__name__, str(error))
+        fields = {field: _storable(getattr(error, field)) for field in error.fields}
+        return Failure(error.name, _storable(error.message), fields or None)
+    return Failure(type(error).__name__, _storable(str(error)))
+
+
+def _storable(text: str) -> str:
+    """A text without halves of surrogate pairs, which no UTF-8 has: JavaScript replaces them too."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def exception_of(failure: Failure) -> Exception:

@@ -23,7 +23,7 @@ from emulator.core.inputs import AttributesRequested, EventSent, Input
 from emulator.domain import values
 from emulator.domain.attributes import check_attributes
 from emulator.domain.duration import retention_ms
-from emulator.domain.hooks import TokenKey, check_token
+from emulator.domain.hooks import TokenKey, check_resume_id, check_token
 from emulator.domain.instance import InstanceKey
 from emulator.domain.limits import MAX_BATCH_INSTANCES
 from emulator.domain.names import check_event_type, check_instance_id, check_new_instance_id
@@ -114,6 +114,8 @@ class _BindingApi:
     async def resume(self, request: Request) -> Response:
         given = await _decoded(request, wire.Resume)
         payload = _checked_value(given.payload, f'the payload for the hook "{given.token.token}"')
+        if given.resume_id is not None:
+            check_resume_id(given.resume_id)
         return _answer(await self._host.resume_hook(given.token, payload, given.resume_id))
 
     async def end(self, request: Request) -> Response:
