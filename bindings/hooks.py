@@ -31,7 +31,7 @@ from emulator.domain.hooks import HookRecord, TokenKey, check_resume_id, check_t
 from emulator.domain.instance import InstanceKey, id_in_scope
 from emulator.domain.limits import MAX_WAIT_TIMEOUT_MS
 from emulator.engine.steps import OpenHook
-from emulator.errors import HookDisposedError, InvalidDuration, InvalidHook
+from emulator.errors import HookDisposedError, InvalidDuration
 
 
 class Hook:
@@ -99,13 +99,17 @@ class Hook:
     def __await__(self) -> Generator[Any, Any, Any]:
         return self.receive().__await__()
 
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        while not self._hook.is_disposed:
-            try:
-                payload = await self.receive()
-            except HookDisposedError:
-                return
-            yield payload
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        # No generator: that would be over when one of its waits is cancelled.
+        if self._hook.is_disposed:
+            raise StopAsyncIteration
+        try:
+            return await self.receive()
+        except HookDisposedError:
+            raise StopAsyncIteration from None
 
     def __enter__(self) -> Self:
         return self

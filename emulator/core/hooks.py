@@ -35,6 +35,7 @@ from emulator.domain.entries import (
     HookCreated,
     HookDisposed,
     HookReclaimed,
+    WaitStarted,
     channel,
 )
 from emulator.domain.failure import Failure, failure_of
@@ -92,11 +93,29 @@ def received(decision: Decision, request: ReceiveRequested) -> None:
     waiting = WaitRequested(
         request.incarnation, request.step, channel(request.hook_id), request.timeout_ms
     )
+    _renew(decision, request)
     waits.wait_requested(decision, waiting)
     hook = decision.state.hooks[request.hook_id]
     wait = decision.state.open.get(request.step)
     if wait is not None and hook.disposed_seq:
         waits.give_up(decision, wait, _disposed(hook))
+
+
+def _renew(decision: Decision, request: ReceiveRequested) -> None:
+    """The code comes back to a wait that it had cancelled: what it says of the timeout now holds, and for every replay."""
+    wait = decision.state.open.get(request.step)
+    if wait is None or request.again <= wait.again:
+        return
+    timeout_ms = request.timeout_ms
+    if timeout_ms is None and wait.due_ms is None:
+        return
+    deadline_ms = None if timeout_ms is None else decision.now_ms + max(timeout_ms, 0)
+    fact = WaitStarted(wait.event_type, timeout_ms or 0, deadline_ms, request.again)
+    decision.record(wait.key, fact)
+    if deadline_ms is None:
+        decision.disarm(wait.key)
+    else:
+        decision.arm(wait.key, deadline_ms)
 
 
 def disposed(decision: Decision, request: HookDisposeRequested) -> None:

@@ -28,7 +28,8 @@ class StepState:
     """One step. `finished_seq` is the number of the entry that ended it (0: open), `start_seq` of the one that began it.
 
     `due_ms` is the deadline that is open: a sleep's end, a wait's timeout, a retry. A `do` has `config`, `attempt` (the
-    last one started) and `in_flight`; a wait has `event_type`; `until` marks a `sleep_until`.
+    last one started) and `in_flight`; a wait has `event_type`, and
+    `again` (see `WaitStarted`); `until` marks a `sleep_until`.
     """
 
     key: StepKey
@@ -42,6 +43,7 @@ class StepState:
     error: Failure | None = None
     rollback: StepConfig | None = None
     timeout_ms: int = 0
+    again: int = 0
     event_type: str = ""
     abandoned: bool = False
     until: bool = False

@@ -25,7 +25,7 @@ from emulator.domain.failure import Failure, exception_of
 from emulator.domain.hooks import NO_METADATA, HookRequest, MinRetention, step_name
 from emulator.domain.names import RESERVED
 from emulator.domain.steps import StepKey, StepKind
-from emulator.errors import HookConflictError, StepLimitReached
+from emulator.errors import HookConflictError, StepLimitReached, WorkflowTimeoutError
 
 
 class AttemptContext(NamedTuple):
@@ -135,6 +135,7 @@ class OpenHook:
         self._step = step
         self._registration = life.later(HookRequested(life.number, step, request))
         self._turns: list[int] = []
+        self._given_back: dict[int, int] = {}
         self._last_turn = 0
 
     async def owner(self) -> HookOwner | None:
@@ -152,7 +153,17 @@ class OpenHook:
             HookDisposedError: it has been disposed of, and nothing is left to take.
             WorkflowTimeoutError: none came in time.
         """
+        while True:
+            try:
+                return await self._receive(timeout_ms)
+            except WorkflowTimeoutError:
+                if timeout_ms is not None:
+                    raise
+                # It was that of a wait which had been cancelled.
+
+    async def _receive(self, timeout_ms: int | None) -> object:
         turn = self._take_turn()
+        again = self._given_back.get(turn, 0)
         try:
             owner = await self.owner()
             if owner is not None:
@@ -163,10 +174,11 @@ class OpenHook:
                 )
             step = StepKey(StepKind.WAIT, self._step.label, turn)
             event = await self._life.ask(
-                ReceiveRequested(self._life.number, step, self.hook_id, timeout_ms)
+                ReceiveRequested(self._life.number, step, self.hook_id, timeout_ms, again)
             )
         except asyncio.CancelledError:
             heapq.heappush(self._turns, turn)
+            self._given_back[turn] = again + 1
             raise
         assert isinstance(event, ReceivedEvent)
         assert event.payload is not None

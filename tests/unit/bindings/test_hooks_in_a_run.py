@@ -356,7 +356,7 @@ async def test_a_conflict_is_raised_where_a_payload_is_awaited_and_the_same_afte
             return await holds(event, step)
         hook = step.create_hook(token=T)
         waits = asyncio.gather(hook.receive(), anext(aiter(hook)), return_exceptions=True)
-        found = [[vars(error)[name] for name in error.fields] for error in await waits]
+        found = [_fields(error) for error in await waits]
         conflict, again = await hook.get_conflict(), await hook.get_conflict()
         assert conflict == again
         assert isinstance(conflict, Run)
@@ -374,6 +374,11 @@ async def test_a_conflict_is_raised_where_a_payload_is_awaited_and_the_same_afte
         await project.restart()
         fields = [T, owner.id, NAME]
         assert (await project.ended(second))["output"] == [fields, fields, [owner.id, NAME]]
+
+
+def _fields(error: object) -> list[str]:
+    assert isinstance(error, HookConflictError)
+    return [error.token, error.conflicting_run_id, error.conflicting_workflow]
 
 
 @in_virtual_time

@@ -101,8 +101,10 @@ def opens(
     return HookRequested(LIVE, hook(count), request, holder)
 
 
-def receives(turn: int = 1, count: int = 1, timeout_ms: int | None = None) -> ReceiveRequested:
-    return ReceiveRequested(LIVE, take(turn, count), f"h{count}", timeout_ms)
+def receives(
+    turn: int = 1, count: int = 1, timeout_ms: int | None = None, again: int = 0
+) -> ReceiveRequested:
+    return ReceiveRequested(LIVE, take(turn, count), f"h{count}", timeout_ms, again)
 
 
 def disposes(count: int = 1) -> HookDisposeRequested:
