@@ -75,7 +75,7 @@ class EmulatorError(Exception):
     code: ClassVar[str] = "internal"
     fields: ClassVar[tuple[str, ...]] = ()
     """Attributes of its own, texts that keep their values in the journal and over HTTP; the class takes them as keywords."""
-    is_retryable: ClassVar[bool] = True
+    is_retryable: bool = True
     """Whether another attempt of a step that raises it could help."""
     name: str = "Error"
 
