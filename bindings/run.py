@@ -14,11 +14,13 @@ from bindings.host import Host, StatusReport
 from emulator.core.inputs import TerminateRequested, WakeUpRequested
 from emulator.domain import values
 from emulator.domain.instance import InstanceKey, id_in_scope
+from emulator.domain.names import is_unicode
 from emulator.domain.status import InstanceStatus
 from emulator.errors import (
     CannotTerminate,
     EntityConflictError,
     InstanceNotFound,
+    InvalidInput,
     WorkflowContextError,
     WorkflowRunCancelledError,
     WorkflowRunFailedError,
@@ -95,13 +97,13 @@ class Run:
             WorkflowRunNotFoundError: there is no such run, or no longer.
             WorkflowContextError: it is the very run that asks.
         """
-        place = here.get()
-        if place is not None and place.key == self._key:
-            raise WorkflowContextError("A run cannot wait for itself.")
         return await durable("run.return_value", self._return_value)
 
     async def _return_value(self) -> Any:
         key = await self._resolved()
+        place = here.get()
+        if place is not None and place.key == key:
+            raise WorkflowContextError("A run cannot wait for itself.")
         try:
             await self._host.ended(key)
             report = await self._host.status(key)
@@ -123,12 +125,12 @@ class Run:
         """End it, without rollback. One that is cancelled stays so.
 
         Raises:
-            ValueError: the reason has over 512 UTF-16 units.
+            InvalidInput: the reason is no text, or has over 512 UTF-16 units.
             EntityConflictError: it has completed or failed.
             WorkflowRunNotFoundError: there is no such run.
         """
-        if reason is not None and len(reason.encode("utf-16-le")) // 2 > _MAX_REASON_UNITS:
-            raise ValueError(f"A reason has at most {_MAX_REASON_UNITS} characters.")
+        if reason is not None:
+            _check_reason(reason)
         await durable("run.cancel", lambda: self._cancel(reason))
 
     async def _cancel(self, reason: str | None) -> None:
@@ -189,6 +191,17 @@ class Run:
     terminate = cancel
     returnValue = return_value  # noqa: N815 - the Workflow SDK's spelling
     wakeUp = wake_up  # noqa: N815
+
+
+def _check_reason(reason: object) -> None:
+    if (
+        not isinstance(reason, str)
+        or not is_unicode(reason)
+        or len(reason.encode("utf-16-le")) // 2 > _MAX_REASON_UNITS
+    ):
+        raise InvalidInput(
+            f"A reason is a text of at most {_MAX_REASON_UNITS} characters, not {reason!r}."
+        )
 
 
 def get_run(run_id: str, workflow: str | None = None) -> Run:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, Self
 
 from bindings import Workflow, WorkflowEntrypoint, WorkflowInstance, WorkflowStep
 from bindings.ambient import current_host, hosting
@@ -96,7 +96,7 @@ class Project:
             preserve_non_retryable_message=preserve_non_retryable_message,
         )
 
-    async def __aenter__(self) -> Project:
+    async def __aenter__(self) -> Self:
         await self._start()
         return self
 
