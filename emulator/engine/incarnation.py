@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
+from collections.abc import Awaitable
 from typing import Any, Protocol
 
 from emulator.core.effects import InvokeAttempt, InvokeRollback, Outcome, RejectStep, ResolveStep
@@ -179,13 +180,9 @@ class Incarnation:
 
     async def ask(self, request: StepRequest) -> Outcome:
         """Put a request to the engine and wait for its outcome; raises what the step failed with."""
-        task = asyncio.current_task()
         if self._is_closed:
-            await self._refuse(task)
-        if task is not None and task not in self._tasks:
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        del task  # a cancelled task refers to this frame: the two would be garbage of the slow kind
+            await self._refuse(asyncio.current_task())
+        self._note_task()
         self.say_later()
         future = self._pending[request.step] = self._loop.create_future()
         self._activity += 1
@@ -197,6 +194,22 @@ class Incarnation:
             if not self._is_closed and self._pending.pop(request.step, None) is not None:
                 self._host.post(StepAbandoned(self.number, request.step))
             raise
+
+    def _note_task(self) -> None:
+        """The current task waits for this, and shall go with it."""
+        # Not in the frame that waits: a cancelled task refers to that, and the two would be garbage of the slow kind.
+        task = asyncio.current_task()
+        if task is not None and task not in self._tasks:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def said(self, later: Awaitable[Outcome]) -> Outcome:
+        """Put to the engine what has been held back, and wait for what comes of one of these."""
+        if self._is_closed:
+            await self._refuse(asyncio.current_task())
+        self._note_task()
+        self.say_later()
+        return await asyncio.shield(later)
 
     def now_ms(self) -> int:
         """The time."""

@@ -107,8 +107,8 @@ class Asker(Protocol):
         """Put something to the engine with the next request, or with the end of `run()`; what comes of it."""
         ...
 
-    def say_later(self) -> None:
-        """Put to the engine what has been held back."""
+    async def said(self, later: Awaitable[Outcome]) -> Outcome:
+        """Put to the engine what has been held back, and wait for what comes of one of these."""
         ...
 
     def token(self, step: StepKey) -> str:
@@ -140,8 +140,7 @@ class OpenHook:
 
     async def owner(self) -> HookOwner | None:
         """Who holds the token if that was taken; None: this instance does. It is told as of the registration."""
-        self._life.say_later()
-        owner = await asyncio.shield(self._registration)
+        owner = await self._life.said(self._registration)
         assert owner is None or isinstance(owner, HookOwner)
         return owner
 

@@ -81,7 +81,7 @@ class _Between:
         self._declared: dict[StepKey, Place | None] = {}
         self.now_ms = life.now_ms
         self.later = life.later
-        self.say_later = life.say_later
+        self.said = life.said
         self.token = life.token
         self.hook_id = life.hook_id
 

@@ -255,3 +255,31 @@ def test_a_race_with_a_hook_has_the_same_winner_in_every_replay(
     test()
     assert len(winners) > 100
     assert len(set(winners)) == 1
+
+
+@pytest.mark.parametrize("ends", ["returns", "is terminated", "is killed"])
+def test_a_task_that_waits_for_a_registration_goes_with_its_run(ends: str) -> None:
+    left: list[asyncio.Task[Any]] = []
+    has_begun = asyncio.Event()
+
+    async def run(event: JsDict, step: WorkflowStep) -> None:
+        hook = step.create_hook(token=T)
+        left.append(asyncio.ensure_future(hook.get_conflict()))
+        await asyncio.sleep(0)
+        has_begun.set()
+        if ends != "returns":
+            await step.sleep("nap", "1 hour")
+
+    @in_virtual_time
+    async def test() -> None:
+        async with Project(run) as project:
+            call = asyncio.ensure_future(project.workflow.create())
+            await has_begun.wait()
+            if ends == "is killed":
+                await project.engine.kill()
+            elif ends == "is terminated":
+                await (await call).terminate()
+            await asyncio.wait([call, *left], timeout=1)
+            assert all(task.done() for task in left)
+
+    test()
