@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from bindings.convert import options
 from bindings.host import Host
+from bindings.run import Run
 from bindings.subscription import WorkflowSubscription
 from emulator.core.inputs import (
     DeleteRequested,
@@ -19,7 +20,7 @@ from emulator.core.inputs import (
 from emulator.domain import values
 from emulator.domain.instance import InstanceKey
 from emulator.domain.names import check_event_type
-from emulator.domain.steps import StepKey, StepKind
+from emulator.domain.steps import CLOUDFLARE_KINDS, StepKey, StepKind
 from emulator.domain.values import JsDict
 from emulator.errors import InvalidInput, InvalidSubscription
 from emulator.projection.events import event_filter
@@ -45,6 +46,11 @@ class WorkflowInstance:
 
     def __repr__(self) -> str:
         return f"<WorkflowInstance {self._key.workflow}/{self._key.id}>"
+
+    @property
+    def run(self) -> Run:
+        """The same instance in the words of the Workflow SDK."""
+        return Run(self._host, self._key)
 
     async def status(self) -> JsDict:
         """`{"status", "error", "output", "rollback"}`, all four always there.
@@ -152,6 +158,7 @@ def _step_key(target: Any) -> StepKey:
     name, count, kind = step.get("name"), step.get("count", 1), step.get("type", StepKind.DO)
     if not isinstance(count, int) or isinstance(count, bool):
         raise InvalidInput(f"(body) from.count must be a whole number, not {count!r}")
-    if kind not in list(StepKind):
-        raise InvalidInput(f"(body) from.type must be one of {', '.join(StepKind)}, not {kind!r}")
+    if kind not in CLOUDFLARE_KINDS:
+        known = ", ".join(CLOUDFLARE_KINDS)
+        raise InvalidInput(f"(body) from.type must be one of {known}, not {kind!r}")
     return StepKey(StepKind(kind), "undefined" if name is None else str(name), count)

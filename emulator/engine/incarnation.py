@@ -307,7 +307,8 @@ class Incarnation:
 
     def invoke(self, effect: InvokeAttempt) -> None:
         """Call a step's callback, or what a test has put in its place."""
-        context = AttemptContext(effect.step, effect.attempt, effect.config)
+        creation = self._state.creation
+        context = AttemptContext(effect.step, effect.attempt, effect.config, creation)
         code = self._code[effect.step]
         if effect.mocked is not None:
             code = mocked_code(code, effect.mocked)
@@ -317,6 +318,7 @@ class Incarnation:
 
     def invoke_rollback(self, effect: InvokeRollback) -> None:
         """Call a step's rollback handler."""
+        creation = self._state.creation
         rollback = self._rollbacks.get(effect.step)
         if rollback is None:
             self._host.post(
@@ -325,10 +327,12 @@ class Incarnation:
                 )
             )
             return
-        step_context = AttemptContext(effect.step, effect.step_attempt, effect.step_config)
+        step_context = AttemptContext(
+            effect.step, effect.step_attempt, effect.step_config, creation
+        )
         output = None if effect.output is None else values.decode(effect.output)
         told = Compensation(step_context, exception_of(effect.error), output)
-        context = AttemptContext(effect.step, effect.attempt, effect.config)
+        context = AttemptContext(effect.step, effect.attempt, effect.config, creation)
         self._attempts[effect.step] = Attempt(
             context, rollback.code, told, self._host.timers, self._rollback_over
         )

@@ -23,17 +23,19 @@ from emulator.domain import values
 from emulator.domain.config import StepConfig
 from emulator.domain.failure import Failure, exception_of
 from emulator.domain.hooks import NO_METADATA, HookRequest, MinRetention, step_name
+from emulator.domain.instance import Creation
 from emulator.domain.names import RESERVED
 from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import HookConflictError, StepLimitReached
 
 
 class AttemptContext(NamedTuple):
-    """What a callback is told about its attempt. `attempt` counts from one."""
+    """What a callback is told about its attempt. `attempt` counts from one; `creation` is that of its instance."""
 
     step: StepKey
     attempt: int
     config: StepConfig
+    creation: Creation
 
 
 class DelayFunction(Protocol):

@@ -16,6 +16,7 @@ from emulator.domain import values
 from emulator.domain.config import StepConfig
 from emulator.domain.entries import Entry, Fact
 from emulator.domain.instance import Creation
+from emulator.domain.names import RESERVED
 from emulator.domain.steps import StepKey
 from emulator.errors import InvalidSubscription
 from emulator.projection.rendering import REDACTED, Json, config_json, failure_json
@@ -106,7 +107,7 @@ class EventLog:
         """Give the event that entry number `seq` is shown as; None for one that is not shown."""
         fact = entry.fact
         event_type = EVENT_TYPES.get(type(fact))
-        if event_type is None:
+        if event_type is None or (entry.step and entry.step.name.startswith(RESERVED)):
             return None
         shown: Json = {
             "instanceId": self._creation.id,
