@@ -236,7 +236,7 @@ def _note_delivery(state: InstanceState, event: ReceivedEvent) -> None:
 def _hook_created(
     state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: facts.HookCreated
 ) -> None:
-    state.steps[key] = StepState(key, seq, finished_seq=seq)
+    state.steps[key] = StepState(key, seq, finished_seq=seq, hook_id=fact.hook_id)
     state.hooks[fact.hook_id] = HookState(
         key,
         seq,
@@ -278,7 +278,9 @@ def _hook_reclaimed(state: InstanceState, seq: int, at_ms: int, key: StepKey, fa
 
 
 def _hook_of(state: InstanceState, key: StepKey) -> HookState:
-    return next(hook for hook in state.hooks.values() if hook.step == key)
+    hook = state.hook_of(key)
+    assert hook is not None, "an entry about a hook that there is not"
+    return hook
 
 
 def _attributes_changed(

@@ -221,12 +221,20 @@ class Incarnation:
             self._host.post(item)
 
     def token(self, step: StepKey) -> str:
-        """A token for the hook that a step opens."""
-        return self._host.tokens.token(self._state.creation, step)
+        """The token of the hook that a step opens, if none is given: what the journal has, or a new one."""
+        hook = self._state.hook_of(step)
+        return (
+            hook.token if hook is not None else self._host.tokens.token(self._state.creation, step)
+        )
 
     def hook_id(self, step: StepKey) -> str:
-        """The id of the hook that a step opens."""
-        return self._host.tokens.hook_id(self._state.creation, step)
+        """The id of the hook that a step opens: what the journal has, or a new one."""
+        hook = self._state.hook_of(step)
+        return (
+            hook.hook_id
+            if hook is not None
+            else self._host.tokens.hook_id(self._state.creation, step)
+        )
 
     async def _refuse(self, task: asyncio.Task[Any] | None) -> None:
         if any(attempt.has_task(task) for attempt in self._attempts.values()):

@@ -97,6 +97,8 @@ async def replay(
 def divergence(state: InstanceState, replayed: Replay) -> Divergence | None:
     """Where the code leaves the journal that adds up to `state`; None if a running instance would go on."""
     asked = {each.step for each in replayed.asked}
+    # What was claimed at the start need not be opened.
+    asked.update(hook.step for hook in state.hooks.values() if hook.at_start)
     for step in state.steps.values():  # in the order in which they started
         counts = step.finished_seq or not (state.is_terminal or step.abandoned)
         if counts and step.key not in asked:
@@ -158,6 +160,10 @@ class _Told:
         if asked.step in self._finished:
             return await hand_on()
         return await never()
+
+    def opened(self, asked: Asked) -> bool:
+        self.heard.append(asked)
+        return asked.step in self._finished
 
     def has_ended(self, end: Returned | RunFailed) -> None:
         self.end = end
