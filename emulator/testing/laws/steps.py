@@ -185,7 +185,7 @@ class _Deadlines:
                 self._judge(step, at_ms, "its handler is tried again")
             case facts.SleepCompleted():
                 self._judge(step, at_ms, "the sleep completes")
-            case facts.WaitTimedOut(error=Failure(name="WorkflowTimeoutError")):
+            case facts.WaitTimedOut(error=error) if error.name != "HookDisposedError":
                 self._judge(step, at_ms, "the wait times out")
             case facts.WaitCompleted() | facts.WaitTimedOut():
                 self._due.pop(step, None)
