@@ -63,7 +63,7 @@ from emulator.timing.clock import Clock
 log = logging.getLogger("workflow_emulator")
 
 INPUTS_PER_TURN = 1_000
-"""How much a turn takes: while SQLite writes one turn, the code that the last one has answered gets on."""
+"""How much a turn takes. When more has arrived, the next turn is written while the code that this one answers gets on."""
 
 UNLOAD_AFTER_MS = 10_000
 """How long a parked incarnation stays in memory when there is room for it."""
@@ -292,7 +292,8 @@ class Engine:
                 if not (self._inbox or self._must_look_ahead or self._must_look_for_expired):
                     self._signal = asyncio.get_running_loop().create_future()
                     await self._signal
-                await OnePass()
+                if len(self._inbox) < INPUTS_PER_TURN:
+                    await OnePass()  # whoever was just answered can still be of this turn
                 if self._must_look_ahead:
                     self._must_look_ahead = False
                     await self._sleepers.look_ahead()
