@@ -292,7 +292,7 @@ class Engine:
                 if not (self._inbox or self._must_look_ahead or self._must_look_for_expired):
                     self._signal = asyncio.get_running_loop().create_future()
                     await self._signal
-                if len(self._inbox) < INPUTS_PER_TURN:
+                elif len(self._inbox) < INPUTS_PER_TURN:
                     await OnePass()  # whoever was just answered can still be of this turn
                 if self._must_look_ahead:
                     self._must_look_ahead = False
