@@ -7,7 +7,7 @@ argument of JavaScript's `step.do`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -258,8 +258,8 @@ class _Declaration(Declared):
         self._options = options
         self._function = function
 
-    async def run(self) -> Any:
-        return await self._step._do(self._options, self._function)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - two halves of one thing
+    def run(self) -> Coroutine[Any, Any, Any]:
+        return self._step._do(self._options, self._function)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - two halves of one thing
 
 
 class _UndoableDeclaration(_Declaration):
@@ -325,7 +325,9 @@ def _compensate(handler: Callable[..., Any], wanted: Sequence[str], told: Compen
 
 def _delay(config: Config | None) -> DelayFunction | None:
     """The delay function of a config. It is called with a dictionary of `ctx` and `error`, as in JavaScript."""
-    retries: Any = config.get("retries") if config else None
+    if not config:
+        return None
+    retries: Any = config.get("retries")
     delay: Any = (
         cast("Mapping[str, Any]", retries).get("delay") if isinstance(retries, Mapping) else None
     )
