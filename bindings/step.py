@@ -10,7 +10,10 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from bindings.compensation import Undoable, undo_all
 from bindings.context import step_context, waited_event
@@ -91,7 +94,7 @@ class WorkflowStep:
 
     def _declare(self, options: StepOptions, function: Callable[..., Any]) -> StepFunction:
         if options.name is None:
-            options = options._replace(name=getattr(function, "__name__", None))
+            options = replace(options, name=getattr(function, "__name__", None))
         return self._add(options.name, _Declaration(self, options, function))
 
     def _add(self, name: Any, declared: Declared) -> StepFunction:
@@ -234,7 +237,7 @@ class WorkflowStep:
     waitForEvent = wait_for_event  # noqa: N815
 
 
-class StepOptions(NamedTuple):
+class StepOptions(msgspec.Struct, frozen=True):
     """What `do` was given."""
 
     name: str | None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from emulator.core.decision import Decision
 from emulator.core.inputs import Input
@@ -24,7 +26,7 @@ def refuse(reply: Reply | None, error: Exception) -> None:
         reply.set_exception(error)
 
 
-class Posted(NamedTuple):
+class Posted(msgspec.Struct, frozen=True):
     """Something in the inbox: for whom, what, and who waits for the answer.
 
     `item` is an input; or a question about the state, answered in its turn; `creation` comes with a `CreateRequested`, and

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from emulator.domain.entries import Entry
 from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.status import InstanceStatus
@@ -34,7 +36,7 @@ class InstanceRow(NamedTuple):
     expires_ms: int | None = None
 
 
-class EntryRow(NamedTuple):
+class EntryRow(msgspec.Struct, frozen=True, gc=False):
     """An entry at its place: `seq` starts at one and grows inside an instance, with gaps after a cut."""
 
     number: int

@@ -68,8 +68,8 @@ def from_json(text: str, rows: type[_T]) -> _T:
 
 def entry_to_row(row: EntryRow) -> tuple[int, int, int, int, str | None, Fact]:
     """Flatten an entry; a step's kind is not kept, for it follows from the event. SQLite stores the text of the fact."""
-    number, seq, (at_ms, step, fact) = row
-    return number, seq, fact.event, at_ms, step and step.label, fact
+    entry, step = row.entry, row.entry.step
+    return row.number, row.seq, entry.fact.event, entry.at_ms, step and step.label, entry.fact
 
 
 def _fact(kind: type[Fact], body: str) -> Fact:
