@@ -473,7 +473,8 @@ class Engine:
         for reply, error in turn.refusals:
             refuse(reply, error)
         for key, actor in turn.looked_at.items():
-            self._retire(actor, turn.now_ms, has_changed=key in turn.actors)
+            if not actor.is_live and self._actors.get(key) is actor:
+                self._retire(actor, turn.now_ms, has_changed=key in turn.actors)
         self.feed.publish(turn.actors)
 
     def _plan_unloading(self, actor: InstanceActor, parked: RunParked) -> None:
@@ -486,8 +487,6 @@ class Engine:
 
     def _retire(self, actor: InstanceActor, decided_ms: int, *, has_changed: bool) -> None:
         """Forget an instance that has no code in memory; its stored timers wake it."""
-        if actor.is_live or self._actors.get(actor.key) is not actor:
-            return
         armed = actor.armed
         actor.close()
         del self._actors[actor.key]
