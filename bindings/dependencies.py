@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ class Declared:
     def __init__(self) -> None:
         self._running: asyncio.Future[Any] | None = None
 
-    async def run(self) -> Any:
+    def run(self) -> Coroutine[Any, Any, Any]:
         """Ask the engine for the step."""
         raise NotImplementedError
 

@@ -7,10 +7,13 @@ argument of JavaScript's `step.do`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from bindings import schemas
 from bindings.ambient import Place, current_host, durable, here, refuse_outside_body
@@ -111,7 +114,7 @@ class WorkflowStep:
 
     def _declare(self, options: StepOptions, function: Callable[..., Any]) -> StepFunction:
         if options.name is None:
-            options = options._replace(name=getattr(function, "__name__", None))
+            options = replace(options, name=getattr(function, "__name__", None))
         return self._add(options.name, _Declaration(self, options, function))
 
     def _add(self, name: Any, declared: Declared) -> StepFunction:
@@ -333,7 +336,7 @@ class WorkflowStep:
     waitForEvent = wait_for_event  # noqa: N815
 
 
-class StepOptions(NamedTuple):
+class StepOptions(msgspec.Struct, frozen=True):
     """What `do` was given."""
 
     name: str | None
@@ -357,8 +360,8 @@ class _Declaration(Declared):
         self._options = options
         self._function = function
 
-    async def run(self) -> Any:
-        return await self._step._do(self._options, self._function)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - two halves of one thing
+    def run(self) -> Coroutine[Any, Any, Any]:
+        return self._step._do(self._options, self._function)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - two halves of one thing
 
 
 class _UndoableDeclaration(_Declaration):
@@ -431,7 +434,9 @@ def _compensate(
 
 def _delay(config: Config | None) -> DelayFunction | None:
     """The delay function of a config. It is called with a dictionary of `ctx` and `error`, as in JavaScript."""
-    retries: Any = config.get("retries") if config else None
+    if not config:
+        return None
+    retries: Any = config.get("retries")
     delay: Any = (
         cast("Mapping[str, Any]", retries).get("delay") if isinstance(retries, Mapping) else None
     )

@@ -299,7 +299,7 @@ class _Life:
             _fail_after(fate)
             return value
 
-        return code._replace(callback=call_in_thread if code.in_thread else call)
+        return msgspec.structs.replace(code, callback=call_in_thread if code.in_thread else call)
 
     async def asked(self, asked: Asked, hand_on: Callable[[], Awaitable[Outcome]]) -> Outcome:
         self._episode.asked.append(asked)

@@ -27,9 +27,8 @@ def fold(creation: Creation, entries: Iterable[tuple[int, Entry]]) -> InstanceSt
 
 def evolve(state: InstanceState, seq: int, entry: Entry) -> None:
     """Apply one entry, which is number `seq` of the journal."""
-    at_ms, step, fact = entry
     state.seq = seq
-    _RULES[type(fact)](state, seq, at_ms, step, fact)
+    _RULES[type(entry.fact)](state, seq, entry.at_ms, entry.step, entry.fact)
 
 
 def cut(state: InstanceState, steps: frozenset[StepKey] | None) -> None:

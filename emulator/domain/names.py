@@ -101,6 +101,11 @@ def check_event_type(event_type: object) -> str:
     return str(event_type)
 
 
+def has_control(text: str) -> bool:
+    """Whether there is a character below U+0020 in it."""
+    return _CONTROL.search(text) is not None
+
+
 def _is_name(name: object, max_chars: int) -> bool:
     return isinstance(name, str) and len(name) <= max_chars and _NAME.fullmatch(name) is not None
 

@@ -71,7 +71,7 @@ from emulator.timing.clock import Clock
 log = logging.getLogger("workflow_emulator")
 
 INPUTS_PER_TURN = 1_000
-"""How much a turn takes: while SQLite writes one turn, the code that the last one has answered gets on."""
+"""How much a turn takes. When more has arrived, the next turn is written while the code that this one answers gets on."""
 
 UNLOAD_AFTER_MS = 10_000
 """How long a parked incarnation stays in memory when there is room for it."""
@@ -316,7 +316,8 @@ class Engine:
                 if not (self._inbox or self._must_look_ahead or self._must_look_for_expired):
                     self._signal = asyncio.get_running_loop().create_future()
                     await self._signal
-                await OnePass()
+                elif len(self._inbox) < INPUTS_PER_TURN:
+                    await OnePass()  # whoever was just answered can still be of this turn
                 if self._must_look_ahead:
                     self._must_look_ahead = False
                     await self._sleepers.look_ahead()
@@ -555,7 +556,8 @@ class Engine:
         for reply, error in turn.refusals:
             refuse(reply, error)
         for key, actor in turn.looked_at.items():
-            self._retire(actor, turn.now_ms, has_changed=key in turn.actors)
+            if not actor.is_live and self._actors.get(key) is actor:
+                self._retire(actor, turn.now_ms, has_changed=key in turn.actors)
         self.feed.publish(turn.actors)
 
     def _plan_unloading(self, actor: InstanceActor, parked: RunParked) -> None:
@@ -568,8 +570,6 @@ class Engine:
 
     def _retire(self, actor: InstanceActor, decided_ms: int, *, has_changed: bool) -> None:
         """Forget an instance that has no code in memory; its stored timers wake it."""
-        if actor.is_live or self._actors.get(actor.key) is not actor:
-            return
         armed = actor.armed
         actor.close()
         del self._actors[actor.key]

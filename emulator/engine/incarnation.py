@@ -179,7 +179,7 @@ class Incarnation:
 
     async def ask(self, request: StepRequest) -> Outcome:
         """Put a request to the engine and wait for its outcome; raises what the step failed with."""
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         if self._is_closed:
             await self._refuse(task)
         if task is not None and task not in self._tasks:

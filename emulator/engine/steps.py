@@ -29,7 +29,7 @@ from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import HookConflictError, StepLimitReached
 
 
-class AttemptContext(NamedTuple):
+class AttemptContext(msgspec.Struct, frozen=True, gc=False):
     """What a callback is told about its attempt. `attempt` counts from one; `creation` is that of its instance."""
 
     step: StepKey
@@ -52,7 +52,7 @@ class Compensation(NamedTuple):
     output: object
 
 
-class StepCode(NamedTuple):
+class StepCode(msgspec.Struct, frozen=True):
     """Code that an attempt calls: with an `AttemptContext` for a step, with a `Compensation` for a rollback handler.
 
     It returns a value or, on the loop, an awaitable. `in_thread`: it may block, so it gets a thread of its own. `delay` is

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from emulator.core.decision import Decision
 from emulator.core.hooks import conflict
 from emulator.core.inputs import Input
@@ -54,7 +56,7 @@ class Batch(NamedTuple):
         }
 
 
-class Posted(NamedTuple):
+class Posted(msgspec.Struct, frozen=True):
     """Something in the inbox: for whom, what, and who waits for the answer.
 
     `item` is an input; or a question about the state, answered in its turn; or instances to create. A `RunInput` has a `speaker`: when the instance has left memory and come

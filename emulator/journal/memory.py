@@ -82,9 +82,10 @@ class MemoryJournal:
             self._last_number = max(self._last_number, row.number)
         for number, row in commit.updated.items():
             self._instances[number].row = row
-        for number, seq, entry in commit.entries:
-            assert seq not in self._instances[number].entries, "an entry is written once"
-            self._instances[number].entries[seq] = entry
+        for each in commit.entries:
+            entries = self._instances[each.number].entries
+            assert each.seq not in entries, "an entry is written once"
+            entries[each.seq] = each.entry
         for number, seq in commit.taken:
             self._instances[number].entries.pop(seq, None)
         for number, step in commit.disarmed:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from emulator.domain.entries import Entry
 from emulator.domain.hooks import HookRecord, TokenKey
 from emulator.domain.instance import Creation, InstanceKey
@@ -35,7 +37,7 @@ class InstanceRow(NamedTuple):
     expires_ms: int | None = None
 
 
-class EntryRow(NamedTuple):
+class EntryRow(msgspec.Struct, frozen=True, gc=False):
     """An entry at its place: `seq` starts at one and grows inside an instance, with gaps after a cut."""
 
     number: int

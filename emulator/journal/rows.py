@@ -73,8 +73,8 @@ def from_json(text: str, rows: type[_T]) -> _T:
 
 def entry_to_row(row: EntryRow) -> tuple[int, int, int, int, str | None, Fact]:
     """Flatten an entry; a step's kind is not kept, for it follows from the event. SQLite stores the text of the fact."""
-    number, seq, (at_ms, step, fact) = row
-    return number, seq, fact.event, at_ms, step and step.label, fact
+    entry, step = row.entry, row.entry.step
+    return row.number, row.seq, entry.fact.event, entry.at_ms, step and step.label, entry.fact
 
 
 def _fact(kind: type[Fact], body: str) -> Fact:
@@ -257,20 +257,17 @@ def timers_from_json(text: str) -> list[tuple[InstanceKey, TimerRow]]:
     ]
 
 
-def entries_to_json(entries: list[EntryRow]) -> tuple[str, str]:
-    """Encode entries for SQLite: those of the log, and those whose place is the mailbox."""
+def entries_to_json(entries: list[EntryRow]) -> tuple[str, str | None]:
+    """Encode entries for SQLite: those of the log, and those whose place is the mailbox, if there are any."""
     logged = [entry_to_row(row) for row in entries if row.entry.fact.event != EventReceived.event]
-    received: list[StoredEvent] = []
-    if len(logged) < len(entries):
-        received = [
-            event_to_row(row) for row in entries if isinstance(row.entry.fact, EventReceived)
-        ]
+    if len(logged) == len(entries):
+        return to_json(logged), None
+    received = [event_to_row(row) for row in entries if isinstance(row.entry.fact, EventReceived)]
     return to_json(logged), to_json(received)
 
 
 def commit_to_json(commit: Commit) -> dict[str, str]:
-    """Encode a whole commit: a text for each of its fields."""
-    logged, received = entries_to_json(commit.entries)
+    """Encode a commit, all but its entries: a text for each of its other fields."""
     return {
         "deleted": to_json(commit.deleted),
         "cuts": to_json(
@@ -294,8 +291,6 @@ def commit_to_json(commit: Commit) -> dict[str, str]:
                 for row in commit.updated.values()
             ]
         ),
-        "entries": logged,
-        "received": received,
         "taken": to_json(commit.taken),
         "disarmed": to_json(
             [(number, step and step.kind, step and step.label) for number, step in commit.disarmed]

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import aiosqlite
 
-from emulator.domain.entries import EventReceived
 from emulator.domain.status import InstanceStatus
 from emulator.errors import JournalCorrupt, JournalUnavailable, StorageError
 from emulator.journal.lock import JournalLock
@@ -160,12 +159,13 @@ class SqliteJournal:
 
     async def commit(self, commit: Commit) -> None:
         """Write all of it, or nothing and raise. See `Journal.commit`."""
-        if _only_logs(commit):
+        logged, received = entries_to_json(commit.entries)
+        if received is None and _only_logs(commit):
             # What a step does most: a third of the time of the whole.
-            logged, _ = entries_to_json(commit.entries)
             await self._fetch("commit_entries", entries=logged)
         else:
-            await self._fetch("commit", **commit_to_json(commit))
+            rest = commit_to_json(commit)
+            await self._fetch("commit", entries=logged, received=received, **rest)
 
     async def last_number(self) -> int:
         """The highest number ever given."""
@@ -334,6 +334,7 @@ class SqliteJournal:
 
 
 def _only_logs(commit: Commit) -> bool:
+    """Whether it writes nothing but entries."""
     return not (
         commit.deleted
         or commit.cuts
@@ -344,7 +345,6 @@ def _only_logs(commit: Commit) -> bool:
         or commit.armed
         or commit.ticks
         or commit.hooks
-        or any(row.entry.fact.event == EventReceived.event for row in commit.entries)
     )
 
 

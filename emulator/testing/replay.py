@@ -139,7 +139,9 @@ async def _journal(stored: StoredInstance, state: InstanceState) -> MemoryJourna
 
 def _without_rollback(entry: Entry) -> Entry:
     if isinstance(entry.fact, StepStarted):
-        return entry._replace(fact=msgspec.structs.replace(entry.fact, rollback=None))
+        return msgspec.structs.replace(
+            entry, fact=msgspec.structs.replace(entry.fact, rollback=None)
+        )
     return entry
 
 

@@ -182,8 +182,8 @@ def _attempts_of(stored: StoredInstance) -> tuple[Counter[str], dict[str, int], 
     started: Counter[str] = Counter()
     succeeded: dict[str, int] = {}
     undoing: Counter[str] = Counter()
-    for _, (_, step, fact) in stored.entries:
-        match step, fact:
+    for _, entry in stored.entries:
+        match entry.step, entry.fact:
             case StepKey(name=name), facts.AttemptStarted(attempt=attempt):
                 started[name] = attempt
             case StepKey(name=name), facts.AttemptSucceeded(attempt=attempt):

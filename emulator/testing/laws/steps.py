@@ -150,7 +150,7 @@ class _Deadlines:
         self._paused_ms = None
 
     def hear(self, entry: Entry) -> None:
-        at_ms, step, fact = entry
+        at_ms, step, fact = entry.at_ms, entry.step, entry.fact
         if step is not None:
             self._hear_of(step, at_ms, fact)
         elif isinstance(fact, facts.WorkflowPaused):
