@@ -19,6 +19,7 @@
     │   │   └── RollbackPhase
     │   ├── SerializationError          a value that cannot be stored, with the path to it
     │   ├── PayloadTooLarge
+    │   ├── InvalidStream               the name of a stream, or where to begin in it
     │   └── InvalidSignature            a webhook whose sender is not verified
     ├── NotFound
     │   ├── WorkflowNotFound
@@ -27,7 +28,9 @@
     ├── Conflict
     │   ├── InstanceAlreadyExists
     │   ├── CannotTerminate
-    │   └── InstanceFinished
+    │   ├── InstanceFinished
+    │   └── StreamError                 the stream takes no chunk: it is closed, or its writer has ended
+    ├── WorkflowContextError            called where it cannot be; also a RuntimeError
     ├── StorageError
     │   ├── JournalLocked               another process has the file
     │   ├── JournalTooNew               written by a later version
@@ -195,6 +198,13 @@ class PayloadTooLarge(InvalidInput):
     name = "WorkflowInternalError"
 
 
+class InvalidStream(InvalidInput, ValueError):
+    """The name of a stream, or the index to begin at, is not valid."""
+
+    code = "stream.invalid"
+    name = "ValueError"
+
+
 class InvalidSignature(InvalidInput):
     """The sender of the webhook is not verified."""
 
@@ -249,6 +259,20 @@ class InstanceFinished(Conflict):
     """(instance.in_finite_state) Instance reached a finite state, cannot send events to it"""
 
     code = "instance.in_finite_state"
+
+
+class StreamError(Conflict):
+    """The stream is closed"""
+
+    code = "stream.closed"
+    name = "StreamError"
+
+
+class WorkflowContextError(EmulatorError, RuntimeError):
+    """This cannot be called here."""
+
+    code = "workflow.context"
+    name = "WorkflowContextError"
 
 
 class StorageError(EmulatorError):

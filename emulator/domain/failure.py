@@ -17,6 +17,8 @@ from emulator.errors import (
     PayloadTooLarge,
     SerializationError,
     StepError,
+    StreamError,
+    WorkflowContextError,
     WorkflowFatalError,
     WorkflowInternalError,
     WorkflowTimeoutError,
@@ -38,11 +40,15 @@ _REBUILT: Final[dict[str, type[Exception]]] = {
         NonRetryableError,
         NonRetryableDelayError,
         SerializationError,
+        StreamError,
+        WorkflowContextError,
         WorkflowFatalError,
         WorkflowInternalError,
         WorkflowTimeoutError,
     )
 }
+
+_FINAL: Final = (SerializationError, PayloadTooLarge, StreamError, WorkflowContextError)
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -64,8 +70,8 @@ def is_retryable(error: BaseException) -> bool:
     """Whether another attempt could help.
 
     A `NonRetryableError`, by class or by the name of a class of the user's, says that it cannot (Cloudflare goes by the
-    name alone); a result that cannot be stored will not be storable the next time.
+    name alone); a result that cannot be stored will not be storable the next time, and a call that is out of place stays so.
     """
-    if isinstance(error, (SerializationError, PayloadTooLarge)):
+    if isinstance(error, _FINAL):
         return False
     return not any(kind.__name__ == "NonRetryableError" for kind in type(error).__mro__)
