@@ -3,6 +3,7 @@
 from bindings.entrypoint import WorkflowEntrypoint
 from bindings.instance import WorkflowInstance
 from bindings.step import WorkflowStep
+from bindings.streams import WorkflowReadable, WorkflowWritable
 from bindings.subscription import WorkflowSubscription
 from bindings.workflow import Workflow
 from emulator.errors import NonRetryableError
@@ -12,6 +13,8 @@ __all__ = [
     "Workflow",
     "WorkflowEntrypoint",
     "WorkflowInstance",
+    "WorkflowReadable",
     "WorkflowStep",
     "WorkflowSubscription",
+    "WorkflowWritable",
 ]

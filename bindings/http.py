@@ -17,7 +17,7 @@ import httpx
 import msgspec
 
 from bindings import wire
-from bindings.host import EventSource, NewInstance, StatusReport
+from bindings.host import Chunk, ChunkSource, EventSource, NewInstance, StatusReport, StreamReport
 from bindings.workflow import Workflow
 from emulator.core.inputs import Input
 from emulator.domain.instance import InstanceKey
@@ -97,6 +97,20 @@ class HttpHost:
         """See `Host`."""
         return _Events(self._connection, key, wanted)
 
+    async def streams(self, key: InstanceKey) -> list[StreamReport]:
+        """See `Host`."""
+        path = (*_path(key), "streams")
+        return (await self._connection.ask("GET", path, wire.StreamList)).streams
+
+    async def stream(self, key: InstanceKey, namespace: str) -> StreamReport:
+        """See `Host`."""
+        path = (*_path(key), "streams", namespace, "info")
+        return await self._connection.ask("GET", path, StreamReport)
+
+    def chunks(self, key: InstanceKey, namespace: str, start_index: int) -> ChunkSource:
+        """See `Host`."""
+        return _Chunks(self._connection, key, namespace, start_index)
+
 
 class _Connection:
     """Requests to one emulator, and what its answers mean."""
@@ -134,14 +148,17 @@ class _Connection:
         path: tuple[str, ...],
         query: Sequence[tuple[str, str]] = (),
         body: bytes | None = None,
+        accepted: str = "*/*",
     ) -> httpx.Response:
-        """Send a request; the answer is not read yet.
+        """Send a request; the answer, of an `accepted` type, is not read yet.
 
         Raises:
             EmulatorError: it is refused.
         """
         url = "/".join((self._url + wire.PREFIX, *(quote(part, safe="") for part in path)))
-        headers = {} if body is None else {"content-type": "application/json"}
+        headers = {"accept": accepted}
+        if body is not None:
+            headers["content-type"] = "application/json"
         try:
             request = self._client.build_request(
                 method, url, params=list(query), content=body, headers=headers
@@ -189,40 +206,40 @@ class _Connection:
         )
 
 
-class _Events:
-    """The events of one instance, out of a stream that is opened again wherever it has broken off."""
+class _Frames:
+    """What an emulator sends, frame by frame, out of a stream that is opened again wherever it has broken off."""
 
-    def __init__(self, connection: _Connection, key: InstanceKey, wanted: EventFilter) -> None:
+    def __init__(self, connection: _Connection, path: tuple[str, ...]) -> None:
         self._connection = connection
-        self._key = key
-        self._cursor = wanted.cursor
-        self._types = wanted.types
+        self._path = path
         self._response: httpx.Response | None = None
         self._frames: AsyncGenerator[dict[str, str]] | None = None
         self._has_ended = False
 
+    def query(self) -> list[tuple[str, str]]:
+        """From where on."""
+        raise NotImplementedError
+
     async def open(self) -> None:
-        """See `EventSource`."""
-        query = [("cursor", str(self._cursor))]
-        if self._types != EventFilter().types:
-            query.append(("filter", ",".join(sorted(self._types))))
-        path = (*_path(self._key), "subscribe")
-        self._response = await self._connection.send("GET", path, query)
+        """Begin, or go on."""
+        accepted = "text/event-stream"
+        self._response = await self._connection.send(
+            "GET", self._path, self.query(), None, accepted
+        )
         self._frames = _frames(self._response)
 
-    async def more(self) -> list[dict[str, Any]]:
-        """See `EventSource`."""
+    async def next(self) -> dict[str, str] | None:
+        """Wait for a frame; None is the end. What is cut off in the middle is asked for again by the next call."""
         if self._has_ended:
-            return []
+            return None
         try:
             return await self._next()
         except BaseException:
-            # Cut off in the middle of an event, perhaps: the next call goes on from the cursor.
             await self.close()
             raise
 
     async def close(self) -> None:
-        """See `EventSource`."""
+        """Hang up. Idempotent."""
         frames, self._frames = self._frames, None
         response, self._response = self._response, None
         if frames is not None:
@@ -230,7 +247,7 @@ class _Events:
         if response is not None:
             await response.aclose()
 
-    async def _next(self) -> list[dict[str, Any]]:
+    async def _next(self) -> dict[str, str] | None:
         if self._frames is None:
             await self.open()
         assert self._frames is not None, "just opened"
@@ -239,15 +256,59 @@ class _Events:
         except httpx.TransportError as error:
             raise self._connection.broken(error) from error
         if frame is None:
-            raise EngineStopped("The emulator has ended the stream of events.")
+            raise EngineStopped("The emulator has ended the stream.")
         if frame["event"] == wire.REFUSED:
             raise wire.exception_of(msgspec.json.decode(frame["data"], type=wire.Refusal))
         if frame["event"] == wire.END:
             self._has_ended = True
             await self.close()
+            return None
+        return frame
+
+
+class _Events(_Frames):
+    """The events of one instance."""
+
+    def __init__(self, connection: _Connection, key: InstanceKey, wanted: EventFilter) -> None:
+        super().__init__(connection, (*_path(key), "subscribe"))
+        self._cursor = wanted.cursor
+        self._types = wanted.types
+
+    def query(self) -> list[tuple[str, str]]:
+        query = [("cursor", str(self._cursor))]
+        if self._types != EventFilter().types:
+            query.append(("filter", ",".join(sorted(self._types))))
+        return query
+
+    async def more(self) -> list[dict[str, Any]]:
+        """See `EventSource`."""
+        frame = await self.next()
+        if frame is None:
             return []
         self._cursor = int(frame["id"])
         return [msgspec.json.decode(frame["data"])]
+
+
+class _Chunks(_Frames):
+    """The chunks of one stream."""
+
+    def __init__(
+        self, connection: _Connection, key: InstanceKey, namespace: str, start_index: int
+    ) -> None:
+        super().__init__(connection, (*_path(key), "streams", namespace))
+        self._start_index = start_index
+
+    def query(self) -> list[tuple[str, str]]:
+        return [("startIndex", str(self._start_index))]
+
+    async def more(self) -> list[Chunk]:
+        """See `ChunkSource`."""
+        frame = await self.next()
+        if frame is None:
+            return []
+        chunk = msgspec.json.decode(frame["data"], type=Chunk)
+        self._start_index = chunk.index + 1
+        return [chunk]
 
 
 async def _frames(response: httpx.Response) -> AsyncGenerator[dict[str, str]]:

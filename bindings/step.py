@@ -16,6 +16,7 @@ from bindings.compensation import Undoable, undo_all
 from bindings.context import step_context, waited_event
 from bindings.convert import instant_ms
 from bindings.dependencies import CONTEXT, Declared, by_name, by_position, resolve, signature_of
+from bindings.streams import WorkflowWritable, writable
 from emulator.domain.config import StepConfig, resolve_config
 from emulator.domain.duration import duration_ms, looks_like_seconds
 from emulator.domain.limits import DEFAULT_WAIT_TIMEOUT_MS, MAX_SLEEP_MS, MAX_WAIT_TIMEOUT_MS
@@ -73,7 +74,9 @@ class WorkflowStep:
 
         A parameter called `ctx` gets the step context; any other gets the result of the step of that name, or, with
         `depends`, of the steps listed, by position. They are run first if they have not been, at once if `concurrent`.
-        A coroutine function runs on the event loop, any other in a thread of its own.
+        A coroutine function runs on the event loop, any other in a thread of its own. One that returns an async iterator
+        of bytes, such as an async generator function, has its bytes stored as they come, however many there are; the
+        call then gives an async iterator over them, live and in every replay.
 
         `name` is the function's name if not given. `rollback` compensates the step if the workflow fails after it has
         started: it gets, by parameter name, `ctx`, `error`, `output` (None if the step has no result), `step_name`.
@@ -221,6 +224,16 @@ class WorkflowStep:
             self._hint_seconds(f'step.wait_for_event("{name}", timeout={timeout!r})', timeout)
         return waited_event(await self._context.wait_for_event(name, wanted_type, timeout_ms))
 
+    def get_writable(self, namespace: str | None = None) -> WorkflowWritable:
+        """A stream of the instance to write to, in the callbacks of its steps or in `run()` itself.
+
+        Without a namespace it is the default stream, called `default`. Others read it with `instance.readable()`.
+
+        Raises:
+            InvalidStream: no stream can have this name.
+        """
+        return writable(self._context, namespace)
+
     def _hint_seconds(self, call: str, duration: Duration) -> None:
         if looks_like_seconds(duration) and call not in self._said:
             self._said.add(call)
@@ -232,6 +245,7 @@ class WorkflowStep:
 
     sleepUntil = sleep_until  # noqa: N815 - Cloudflare's JavaScript spelling
     waitForEvent = wait_for_event  # noqa: N815
+    getWritable = get_writable  # noqa: N815
 
 
 class StepOptions(NamedTuple):

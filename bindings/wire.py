@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 import emulator.errors
-from bindings.host import NewInstance
+from bindings.host import NewInstance, StreamReport
 from emulator.core.inputs import (
     DeleteRequested,
     EventSent,
@@ -29,6 +29,13 @@ PREFIX: Final = "/cdn-cgi/workflow-emulator"
 END: Final = "end"
 REFUSED: Final = "refused"
 """How a stream of events says that it is over: after the terminal event, or for a reason."""
+
+CHUNK: Final = "chunk"
+"""What a chunk is called in a stream of them."""
+
+TAIL_INDEX: Final = "x-workflow-stream-tail-index"
+RUN_ID: Final = "x-workflow-run-id"
+"""Headers of a stream: the index of its last chunk when the answer began, and the instance's id."""
 
 ASKS: Final[dict[str, type[Input]]] = {
     "pause": PauseRequested,
@@ -69,6 +76,12 @@ class Created(msgspec.Struct, frozen=True):
     """For each of the instances null, or that its id is taken."""
 
     refusals: list[Refusal | None]
+
+
+class StreamList(msgspec.Struct, frozen=True):
+    """The streams of an instance."""
+
+    streams: list[StreamReport]
 
 
 class Waited(msgspec.Struct, frozen=True):

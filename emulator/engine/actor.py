@@ -25,6 +25,7 @@ from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.engine.incarnation import Incarnation
 from emulator.engine.programs import WorkflowDefinition
+from emulator.engine.streams import Streams
 from emulator.journal.port import InstanceRow
 from emulator.timing.alarm import Timers
 from emulator.timing.wheel import Timer
@@ -42,6 +43,7 @@ class InstanceActor:
         state: InstanceState,
         definition: WorkflowDefinition,
         timers: Timers,
+        streams: Streams,
         post: Callable[[InstanceKey, Input], None],
         say: Callable[[InstanceActor, RunInput], None],
     ) -> None:
@@ -49,6 +51,7 @@ class InstanceActor:
         self.key: InstanceKey = state.creation.key
         self.state = state
         self.timers = timers
+        self.streams = streams
         self.stored_row: InstanceRow | None = None
         self.is_waking = False
         self._definition = definition

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 
 from emulator.core.effects import Outcome, ReceivedEvent
 from emulator.core.inputs import DoRequested, SleepRequested, StepRequest, WaitRequested
 from emulator.domain import values
-from emulator.domain.config import StepConfig
+from emulator.domain.config import RetryConfig, StepConfig
 from emulator.domain.failure import Failure, exception_of
+from emulator.domain.limits import MAX_STEP_RETRIES
+from emulator.domain.names import RESERVED
 from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import StepLimitReached
+
+if TYPE_CHECKING:
+    from emulator.engine.streams import Writer, Writing
+
+STREAM_WRITE: Final = f"{RESERVED}stream.write"
+STREAM_CLOSE: Final = f"{RESERVED}stream.close"
+"""The names of the steps that are a write, or a close, of `run()` itself."""
+
+_INTERNAL: Final = StepConfig(
+    RetryConfig(limit=MAX_STEP_RETRIES, delay=0, backoff="constant"), timeout="10 minutes"
+)
+"""The config of such a step. Only the end of a process makes it try again."""
 
 
 class AttemptContext(NamedTuple):
@@ -83,12 +98,29 @@ class Asker(Protocol):
     number: int
     step_limit: int
 
+    @property
+    def writing(self) -> Writing:
+        """What it writes to streams."""
+        ...
+
     async def ask(self, request: StepRequest) -> Outcome:
         """Put a request to the engine and wait for its outcome; raises what the step failed with."""
         ...
 
     def register(self, step: StepKey, code: StepCode, rollback: RollbackCode | None) -> None:
         """Keep the code of a step for as long as the incarnation lasts."""
+        ...
+
+    def use_streams(self) -> None:
+        """Mark what callbacks write from now on."""
+        ...
+
+    def writer(self) -> Writer | None:
+        """Who writes to a stream here: a step's callback, or None for `run()` itself."""
+        ...
+
+    def output(self, step: StepKey, output: values.StreamedOutput) -> object:
+        """What a step has returned as a stream, to be read."""
         ...
 
 
@@ -124,7 +156,8 @@ class StepContext:
             DoRequested(self._life.number, step, config, rollback_config)
         )
         assert isinstance(outcome, msgspec.Raw)
-        return values.decode(outcome)
+        value = values.decode(outcome)
+        return self._life.output(step, value) if type(value) is values.StreamedOutput else value
 
     async def sleep(self, name: str, duration_ms: int) -> None:
         """Rest for a while; nothing or less returns at once."""
@@ -152,6 +185,32 @@ class StepContext:
         assert isinstance(event, ReceivedEvent)
         payload = None if event.payload is None else values.decode(event.payload)
         return WaitedEvent(event.event_type, event.at_ms, event.payload is not None, payload)
+
+    def use_streams(self) -> None:
+        """Say that callbacks may write to streams: what they write is marked from now on."""
+        self._life.use_streams()
+
+    async def write(self, stream: str, chunk: msgspec.Raw) -> None:
+        """Append a chunk, and wait until it is committed. In `run()` itself it is a step, done once.
+
+        Raises:
+            StreamError: the stream is closed, or the attempt that writes is over.
+        """
+        writer = self._life.writer()
+        if writer is not None:
+            await writer.write(stream, chunk)
+        else:
+            callback = partial(self._life.writing.write_once, stream, chunk)
+            await self.do(STREAM_WRITE, StepCode(callback), _INTERNAL)
+
+    async def close_stream(self, stream: str) -> None:
+        """Let a stream take no more chunks, if it still does; see `write`."""
+        writer = self._life.writer()
+        if writer is not None:
+            await writer.close(stream)
+        else:
+            callback = partial(self._life.writing.close_stream, stream)
+            await self.do(STREAM_CLOSE, StepCode(callback), _INTERNAL)
 
     def _key(self, kind: StepKind, name: str) -> StepKey:
         count = self._counts.get((kind, name), 0) + 1
