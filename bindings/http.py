@@ -213,8 +213,8 @@ class _Frames:
         self._connection = connection
         self._path = path
         self._response: httpx.Response | None = None
-        self._frames: AsyncGenerator[dict[str, str]] | None = None
-        self._has_ended = False
+        self._parts: AsyncGenerator[list[dict[str, str]]] | None = None
+        self._last: dict[str, str] | None = None
 
     def query(self) -> list[tuple[str, str]]:
         """From where on."""
@@ -226,44 +226,52 @@ class _Frames:
         self._response = await self._connection.send(
             "GET", self._path, self.query(), None, accepted
         )
-        self._frames = _frames(self._response)
+        self._parts = _parts(self._response)
 
-    async def next(self) -> dict[str, str] | None:
-        """Wait for a frame; None is the end. What is cut off in the middle is asked for again by the next call."""
-        if self._has_ended:
-            return None
+    async def next(self) -> list[dict[str, str]]:
+        """Wait for frames; none at all is the end. What is cut off in the middle is asked for again by the next call."""
         try:
-            return await self._next()
+            frames = await self._next()
         except BaseException:
             await self.close()
             raise
+        if not frames:
+            await self.close()
+        return frames
 
     async def close(self) -> None:
         """Hang up. Idempotent."""
-        frames, self._frames = self._frames, None
+        parts, self._parts = self._parts, None
         response, self._response = self._response, None
-        if frames is not None:
-            await frames.aclose()
+        if parts is not None:
+            await parts.aclose()
         if response is not None:
             await response.aclose()
 
-    async def _next(self) -> dict[str, str] | None:
-        if self._frames is None:
+    async def _next(self) -> list[dict[str, str]]:
+        if self._last is None:
+            frames = await self._receive()
+            if frames[-1]["event"] in (wire.END, wire.REFUSED):
+                self._last = frames.pop()
+            if frames:
+                return frames
+        assert self._last is not None, "a stream of no frames has a last one"
+        if self._last["event"] == wire.END:
+            return []
+        refusal, self._last = self._last["data"], None
+        raise wire.exception_of(msgspec.json.decode(refusal, type=wire.Refusal))
+
+    async def _receive(self) -> list[dict[str, str]]:
+        if self._parts is None:
             await self.open()
-        assert self._frames is not None, "just opened"
+        assert self._parts is not None, "just opened"
         try:
-            frame = await anext(self._frames, None)
+            frames = await anext(self._parts, None)
         except httpx.TransportError as error:
             raise self._connection.broken(error) from error
-        if frame is None:
+        if frames is None:
             raise EngineStopped("The emulator has ended the stream.")
-        if frame["event"] == wire.REFUSED:
-            raise wire.exception_of(msgspec.json.decode(frame["data"], type=wire.Refusal))
-        if frame["event"] == wire.END:
-            self._has_ended = True
-            await self.close()
-            return None
-        return frame
+        return frames
 
 
 class _Events(_Frames):
@@ -282,11 +290,10 @@ class _Events(_Frames):
 
     async def more(self) -> list[dict[str, Any]]:
         """See `EventSource`."""
-        frame = await self.next()
-        if frame is None:
-            return []
-        self._cursor = int(frame["id"])
-        return [msgspec.json.decode(frame["data"])]
+        frames = await self.next()
+        if frames:
+            self._cursor = int(frames[-1]["id"])
+        return [msgspec.json.decode(frame["data"]) for frame in frames]
 
 
 class _Chunks(_Frames):
@@ -303,25 +310,19 @@ class _Chunks(_Frames):
 
     async def more(self) -> list[Chunk]:
         """See `ChunkSource`."""
-        frame = await self.next()
-        if frame is None:
-            return []
-        chunk = msgspec.json.decode(frame["data"], type=Chunk)
-        self._start_index = chunk.index + 1
-        return [chunk]
+        chunks = [msgspec.json.decode(each["data"], type=Chunk) for each in await self.next()]
+        if chunks:
+            self._start_index = chunks[-1].index + 1
+        return chunks
 
 
-async def _frames(response: httpx.Response) -> AsyncGenerator[dict[str, str]]:
-    """The events of a stream as their fields. Only line feeds end a line: texts may hold other separators."""
-    text = bytearray()
-    async for chunk in response.aiter_bytes():
-        text += chunk
-        *whole, rest = text.split(b"\n\n")
-        text = bytearray(rest)
-        for frame in whole:
-            lines = [line for line in frame.decode().split("\n") if not line.startswith(":")]
-            if lines:
-                yield dict(line.split(": ", 1) for line in lines)
+async def _parts(response: httpx.Response) -> AsyncGenerator[list[dict[str, str]]]:
+    """The frames of an answer, as many at once as have come."""
+    text = b""
+    async for part in response.aiter_bytes():
+        frames, text = wire.split_frames(text + part)
+        if frames:
+            yield frames
 
 
 def _path(key: InstanceKey) -> tuple[str, ...]:

@@ -45,8 +45,7 @@ class WorkflowWritable:
             SerializationError: the chunk cannot be stored; the message has the path to what is wrong.
             PayloadTooLarge: it is over 1 MiB.
         """
-        where = f'a chunk of the stream "{self._namespace}"'
-        await self._context.write(self._namespace, values.encode(chunk, where))
+        await self._context.write(self._namespace, chunk)
 
     async def close(self) -> None:
         """Let it take no more chunks, whoever writes. Idempotent."""
@@ -95,7 +94,8 @@ class WorkflowReadable:
         `step` is the label of the step whose callback wrote it, such as `charge-1`; it and `attempt` are None for a chunk
         that `run()` itself wrote.
         """
-        while (chunk := await self._next()) is not None:
+        while self._ready or await self._fill():
+            chunk = self._ready.popleft()
             yield js_dict(
                 index=chunk.index,
                 value=values.decode(chunk.value),
@@ -109,22 +109,22 @@ class WorkflowReadable:
         self._ready.clear()
         await self._source.close()
 
-    async def _next(self) -> Chunk | None:
+    async def _fill(self) -> bool:
+        """Wait for chunks; False at the end."""
         _check_place()
         async with self._asking:
             if not self._ready and not self._has_ended:
                 self._ready.extend(await self._source.more())
                 self._has_ended = not self._ready
-            return self._ready.popleft() if self._ready else None
+            return bool(self._ready)
 
     def __aiter__(self) -> WorkflowReadable:
         return self
 
     async def __anext__(self) -> Any:
-        chunk = await self._next()
-        if chunk is None:
+        if not (self._ready or await self._fill()):
             raise StopAsyncIteration
-        return values.decode(chunk.value)
+        return values.decode(self._ready.popleft().value)
 
     async def __aenter__(self) -> WorkflowReadable:
         return self

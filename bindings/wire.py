@@ -136,3 +136,17 @@ def exception_of(refusal: Refusal) -> EmulatorError:
     if refusal.detail:
         error.detail = refusal.detail  # pyright: ignore[reportAttributeAccessIssue]
     return error
+
+
+def split_frames(text: bytes) -> tuple[list[dict[str, str]], bytes]:
+    """Read the frames that are whole at the beginning of a stream, as their fields; and what is left.
+
+    Comments are left out. Only line feeds end a line: texts may hold other separators.
+    """
+    *whole, rest = text.split(b"\n\n")
+    frames: list[dict[str, str]] = []
+    for frame in whole:
+        lines = [line for line in frame.decode().split("\n") if not line.startswith(":")]
+        if lines:
+            frames.append(dict(line.split(": ", 1) for line in lines))
+    return frames, rest

@@ -196,7 +196,7 @@ class Incarnation:
         for attempt in self._attempts.values():
             if attempt.has_task(task):
                 return self._writing.enter(attempt.context)
-        return None if is_in_run() else self._writing.elsewhere
+        return None if is_in_run() else Writer(self._writing, None, None)
 
     def output(self, step: StepKey, output: values.StreamedOutput) -> StoredOutput:
         """What a step has returned as a stream, to be read."""

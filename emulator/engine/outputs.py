@@ -48,7 +48,7 @@ async def store_output(writer: Writer, step: StepKey, chunks: AsyncIterable[obje
         async for chunk in chunks:
             data = _checked(chunk, position, step)
             for start in range(0, len(data), OUTPUT_PIECE_BYTES):
-                piece = values.encode(data[start : start + OUTPUT_PIECE_BYTES], "a piece")
+                piece = data[start : start + OUTPUT_PIECE_BYTES]
                 last = await streams.put(writer, stream, piece)
                 pieces += 1
             size_bytes += len(data)

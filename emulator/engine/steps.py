@@ -190,17 +190,21 @@ class StepContext:
         """Say that callbacks may write to streams: what they write is marked from now on."""
         self._life.use_streams()
 
-    async def write(self, stream: str, chunk: msgspec.Raw) -> None:
-        """Append a chunk, and wait until it is committed. In `run()` itself it is a step, done once.
+    async def write(self, stream: str, chunk: object) -> None:
+        """Append a value, and wait until it is committed. In `run()` itself it is a step, done once.
 
         Raises:
             StreamError: the stream is closed, or the attempt that writes is over.
+            SerializationError: the value cannot be stored; the message has the path to what is wrong.
+            PayloadTooLarge: it is over 1 MiB.
         """
+        where = f'a chunk of the stream "{stream}"'
         writer = self._life.writer()
         if writer is not None:
-            await writer.write(stream, chunk)
+            await writer.write(stream, chunk, where)
         else:
-            callback = partial(self._life.writing.write_once, stream, chunk)
+            stored = values.encode(chunk, where)
+            callback = partial(self._life.writing.write_once, stream, stored)
             await self.do(STREAM_WRITE, StepCode(callback), _INTERNAL)
 
     async def close_stream(self, stream: str) -> None:

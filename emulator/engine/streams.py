@@ -6,7 +6,8 @@ Whoever writes puts a chunk into the buffer and waits. A turn of the engine take
 the chunks of many writers cost one transaction, and what a step has written is never committed after its result: it
 was in the buffer before. A chunk gets its place in the stream when it is taken, so there are no gaps.
 
-The buffer is bounded in number and bytes. A writer that finds it full waits, and they are let in as they came.
+The buffer is bounded in number and bytes. Writers that find it full wait, and are let in as they came; only the first of
+them has made of its value what is stored, so that those who wait take no memory but their own.
 
 What an incarnation has written is worth no more than the incarnation: when it ends, what is still in the buffer goes.
 Nobody has been told that it was written.
@@ -23,6 +24,7 @@ from typing import Final
 
 import msgspec
 
+from emulator.domain import values
 from emulator.domain.instance import InstanceKey
 from emulator.domain.limits import MAX_PENDING_CHUNK_BYTES, MAX_PENDING_CHUNKS
 from emulator.domain.names import RESERVED
@@ -73,18 +75,24 @@ class Writer:
         self.waiting = 0
         self._when_idle: Callable[[], None] | None = None
 
-    async def write(self, stream: str, what: msgspec.Raw | Asked) -> None:
-        """Write a chunk, or have something else done, and wait until it is committed.
+    async def write(self, stream: str, chunk: object, where: str) -> None:
+        """Write a value, and wait until it is committed. `where` names it in errors.
 
         Raises:
             StreamError: the stream is closed, or the writer has ended.
+            SerializationError: the value cannot be stored.
+            PayloadTooLarge: it is over 1 MiB.
             EngineStopped: it was not committed.
         """
-        await (await self.life.streams.put(self, stream, what))
+        await (await self.life.streams.put(self, stream, chunk, where))
 
     async def close(self, stream: str) -> None:
-        """Let a stream take no more chunks."""
-        await self.write(stream, Asked.CLOSE)
+        """Let a stream take no more chunks, and wait until that is committed; raises as `write` does."""
+        await self.ask(stream, Asked.CLOSE)
+
+    async def ask(self, stream: str, what: Asked) -> None:
+        """Have something done, and wait until it is committed; raises as `write` does."""
+        await (await self.life.streams.put(self, stream, what))
 
     def end(self, when_idle: Callable[[], None]) -> None:
         """Take nothing new; `when_idle` is called once nothing waits for the buffer any more."""
@@ -120,7 +128,6 @@ class Writing:
         self.number = number
         self.is_used = False
         self.is_closed = False
-        self.elsewhere = Writer(self, None, None)
         self._writers: dict[StepKey, Writer] = {}
 
     def begin(self, context: AttemptContext) -> Writer:
@@ -162,7 +169,7 @@ class Writing:
             StreamError: the stream is closed.
         """
         writer = self.begin(context)
-        await writer.write(stream, Asked.LOOK)
+        await writer.ask(stream, Asked.LOOK)
         self.streams.hold(writer, context.step, stream, chunk)
 
     async def close_stream(self, stream: str, context: AttemptContext) -> None:
@@ -177,22 +184,40 @@ class Writing:
 
     def close(self) -> None:
         """The incarnation has ended: what it has not been told to be committed goes."""
-        self.streams.forget(self.number)
         self.is_closed = True
+        self.streams.forget(self.number)
         self._writers.clear()
 
 
 class _Put:
-    """Something in the buffer."""
+    """Something for the buffer: a value, whose name in errors is `where`, or what is asked."""
 
-    __slots__ = ("reply", "size_bytes", "stream", "what", "writer")
+    __slots__ = ("_given", "_where", "admission", "reply", "size_bytes", "stream", "what", "writer")
 
-    def __init__(self, writer: Writer, stream: str, what: msgspec.Raw | Asked) -> None:
+    def __init__(self, writer: Writer, stream: str, given: object | Asked, where: str) -> None:
         self.writer = writer
         self.stream = stream
-        self.what = what
-        self.size_bytes = 0 if isinstance(what, Asked) else len(bytes(what))
+        self.what: msgspec.Raw | Asked | None = None
+        self.size_bytes = 0
+        self.admission: asyncio.Future[None] | None = None
         self.reply: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._given = given
+        self._where = where
+
+    def store(self) -> None:
+        """Make what is stored, unless that is done.
+
+        Raises:
+            SerializationError: the value cannot be stored.
+            PayloadTooLarge: it is over 1 MiB.
+        """
+        if self.what is None:
+            if isinstance(self._given, Asked):
+                self.what = self._given
+            else:
+                self.what = values.encode(self._given, self._where)
+                self.size_bytes = len(bytes(self.what))
+            self._given = None
 
     @property
     def place(self) -> tuple[int, str]:
@@ -201,13 +226,7 @@ class _Put:
 
     def done(self, error: Exception | None = None) -> None:
         """Tell whoever waits; it may have gone."""
-        if self.reply.done():
-            return
-        if error is None:
-            self.reply.set_result(None)
-        else:
-            self.reply.set_exception(error)
-            self.reply.exception()  # seen: not everybody waits for every answer
+        _settle(self.reply, error)
 
 
 class Streams:
@@ -217,7 +236,9 @@ class Streams:
         self.journal = journal
         self.feed = Feed()
         self._wake = wake
-        self._room = _Room(MAX_PENDING_CHUNKS, MAX_PENDING_CHUNK_BYTES)
+        self._chunks_left = MAX_PENDING_CHUNKS
+        self._bytes_left = MAX_PENDING_CHUNK_BYTES
+        self._waiting: deque[_Put] = deque()
         self._buffer: list[_Put] = []
         self._held: dict[tuple[int, StepKey], _Put] = {}
         self._taken: list[tuple[_Put, StreamError | None]] = []
@@ -227,35 +248,71 @@ class Streams:
     # those who write
 
     async def put(
-        self, writer: Writer, stream: str, what: msgspec.Raw | Asked
+        self, writer: Writer, stream: str, what: object | Asked, where: str = ""
     ) -> asyncio.Future[None]:
-        """Put something into the buffer, once there is room. The future is done when it is committed.
+        """Put a value, or what is asked, into the buffer, once there is room. The future is done when it is committed.
 
         Raises:
             StreamError: the writer has ended.
+            SerializationError: the value cannot be stored.
+            PayloadTooLarge: it is over 1 MiB.
             EngineStopped: nothing is written any more.
         """
         if writer.has_ended:
             raise _ended(writer)
         self._check(writer)
-        put = _Put(writer, stream, what)
-        writer.waits(1)
-        try:
-            await self._room.enter(put.size_bytes)
-            try:
-                self._check(writer)
-            except BaseException:
-                self._room.leave(put.size_bytes)
-                raise
-            self._buffer.append(put)
-        finally:
-            writer.waits(-1)
+        put = _Put(writer, stream, what, where)
+        if self._waiting or not self._enter(put):
+            await self._admission(put)
         self._wake()
         return put.reply
 
+    async def _admission(self, put: _Put) -> None:
+        put.admission = asyncio.get_running_loop().create_future()
+        self._waiting.append(put)
+        put.writer.waits(1)
+        try:
+            await put.admission
+        finally:
+            put.writer.waits(-1)
+
+    def _enter(self, put: _Put) -> bool:
+        """Put it into the buffer, if there is room."""
+        put.store()
+        if self._chunks_left == 0 or put.size_bytes > self._bytes_left:
+            return False
+        self._chunks_left -= 1
+        self._bytes_left -= put.size_bytes
+        self._buffer.append(put)
+        return True
+
+    def _leave(self, put: _Put, error: Exception | None) -> None:
+        put.done(error)
+        self._chunks_left += 1
+        self._bytes_left += put.size_bytes
+
+    def _let_in(self) -> None:
+        """There is room again: let in those who wait, as they came."""
+        while self._waiting:
+            put = self._waiting[0]
+            assert put.admission is not None, "who waits has been told to"
+            if not put.admission.done():
+                try:
+                    self._check(put.writer)
+                    if not self._enter(put):
+                        return
+                except (
+                    Exception
+                ) as error:  # its value is the user's, and so may be what that raises
+                    _settle(put.admission, error)
+                else:
+                    put.admission.set_result(None)
+            self._waiting.popleft()
+
     def hold(self, writer: Writer, step: StepKey, stream: str, chunk: msgspec.Raw) -> None:
         """Have a chunk written in the very commit in which the step gets its result."""
-        self._held[writer.life.number, step] = _Put(writer, stream, chunk)
+        put = self._held[writer.life.number, step] = _Put(writer, stream, None, "")
+        put.what = chunk
 
     def _check(self, writer: Writer) -> None:
         if self._end is not None:
@@ -313,6 +370,7 @@ class Streams:
             taken, self._taken = self._taken, []
             for put, refusal in taken:
                 self._leave(put, refusal)
+            self._let_in()
             self.feed.publish({put.writer.life.key for put, _ in taken})
 
     def forget(self, number: int) -> None:
@@ -327,6 +385,7 @@ class Streams:
             else:
                 kept.append(put)
         self._buffer = kept
+        self._let_in()
         for held in [each for each in self._held if each[0] == number]:
             del self._held[held]
 
@@ -338,7 +397,7 @@ class Streams:
         self._taken.clear()
         self._buffer.clear()
         self._held.clear()
-        self._room.close(error)
+        self._let_in()
         self.feed.close(error)
 
     def _do(self, put: _Put, state: StreamState, written: StreamCommit) -> StreamError | None:
@@ -370,59 +429,15 @@ class Streams:
         number, stream = put.place
         self._states[number][stream] = state
 
-    def _leave(self, put: _Put, refusal: StreamError | None) -> None:
-        put.done(refusal)
-        self._room.leave(put.size_bytes)
 
-
-class _Room:
-    """Room for a number of chunks and bytes. Whoever finds none is let in after those who wait already."""
-
-    def __init__(self, most_chunks: int, most_bytes: int) -> None:
-        self._chunks_left = most_chunks
-        self._bytes_left = most_bytes
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-
-    async def enter(self, size_bytes: int) -> None:
-        """Take a place."""
-        if not self._waiting and self._fits(size_bytes):
-            self._change(-1, -size_bytes)
-            return
-        admission: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((size_bytes, admission))
-        try:
-            await admission
-        except asyncio.CancelledError:
-            if admission.done() and not admission.cancelled() and admission.exception() is None:
-                self.leave(size_bytes)
-            raise
-
-    def leave(self, size_bytes: int) -> None:
-        """Give a place back."""
-        self._change(1, size_bytes)
-        while self._waiting:
-            next_bytes, admission = self._waiting[0]
-            if not admission.done():
-                if not self._fits(next_bytes):
-                    return
-                self._change(-1, -next_bytes)
-                admission.set_result(None)
-            self._waiting.popleft()
-
-    def close(self, error: Exception) -> None:
-        """Refuse those who wait."""
-        for _, admission in self._waiting:
-            if not admission.done():
-                admission.set_exception(error)
-                admission.exception()  # seen: whoever waits gets it raised
-        self._waiting.clear()
-
-    def _fits(self, size_bytes: int) -> bool:
-        return self._chunks_left > 0 and size_bytes <= self._bytes_left
-
-    def _change(self, chunks: int, size_bytes: int) -> None:
-        self._chunks_left += chunks
-        self._bytes_left += size_bytes
+def _settle(future: asyncio.Future[None], error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
+        future.exception()  # seen: not everybody waits for every answer
 
 
 def _ended(writer: Writer) -> StreamError:

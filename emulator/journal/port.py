@@ -149,10 +149,14 @@ class Commit:
 
 
 class StoredInstance(NamedTuple):
-    """An instance as it is found again: its row and its whole journal, in order."""
+    """An instance as it is found again: its row and its whole journal, in order.
+
+    `outputs` is what its steps have returned as streams, where that is looked for: `load` does not.
+    """
 
     row: InstanceRow
     entries: list[tuple[int, Entry]]
+    outputs: tuple[ChunkRow, ...] = ()
 
 
 class InstanceQuery(NamedTuple):

@@ -348,3 +348,14 @@ SELECT
         )
     )
 FROM owner;
+
+-- outputs
+SELECT json_group_array(json_array(number, stream, place, step, attempt, value))
+FROM (
+    SELECT chunk.number, stream, place, step, attempt, chunk.value
+    FROM json_each(:keys) AS named
+    CROSS JOIN instance ON instance.workflow = named.value ->> 0 AND instance.id = named.value ->> 1
+    CROSS JOIN chunk ON chunk.number = instance.number
+    WHERE unicode(stream) = 31
+    ORDER BY chunk.number, stream, place
+);

@@ -316,8 +316,13 @@ def page_from_row(stored: tuple[int, str, int, int, str]) -> StreamPage:
         number,
         InstanceStatus(status),
         StreamState(length, bool(closed)),
-        [
-            ChunkRow(owner, stream, place, step, attempt, msgspec.Raw(value.encode()))
-            for owner, stream, place, step, attempt, value in from_json(chunks, list[StoredChunk])
-        ],
+        chunks_from_json(chunks),
     )
+
+
+def chunks_from_json(text: str) -> list[ChunkRow]:
+    """Read chunks of streams. The values are not looked into."""
+    return [
+        ChunkRow(number, stream, place, step, attempt, msgspec.Raw(value.encode()))
+        for number, stream, place, step, attempt, value in from_json(text, list[StoredChunk])
+    ]

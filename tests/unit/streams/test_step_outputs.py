@@ -4,15 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bindings import WorkflowStep
+from bindings import Workflow, WorkflowStep
+from bindings.entrypoint import program_of
+from bindings.host import EngineHost
+from emulator.domain import values
+from emulator.domain.instance import InstanceKey
 from emulator.domain.limits import MAX_OUTPUT_CHUNK_BYTES, OUTPUT_PIECE_BYTES
 from emulator.domain.values import JsDict
+from emulator.engine.engine import Engine
 from emulator.engine.outputs import PAGE_CHUNKS
-from tests.unit.bindings.project import AT_ONCE, Project, in_virtual_time, pause_for
+from emulator.engine.programs import WorkflowDefinition
+from emulator.journal.archive import from_document, to_document
+from emulator.journal.looking import look
+from emulator.journal.sqlite import SqliteJournal
+from emulator.testing.loop import run
+from emulator.testing.replay import Returned, replay
+from emulator.timing.clock import SystemClock
+from tests.unit.bindings.project import (
+    AT_ONCE,
+    Project,
+    in_virtual_time,
+    pause_for,
+    workflow_class,
+)
 
 MANY = 3 * PAGE_CHUNKS + 1
 
@@ -260,3 +279,29 @@ async def test_what_is_shown_of_a_stream_is_its_size() -> None:
         await project.ended(instance)
         shown = [event async for event in instance.subscribe(filter=["step_completed"])]
         assert [event.output for event in shown] == ["[ReadableStream: 12 bytes]"]
+
+
+async def copies(event: JsDict, step: WorkflowStep) -> list[bytes]:
+    @step.do("count")
+    async def count() -> Any:
+        return numbers(3)
+
+    await step.get_writable().write("beside")
+    return await collected(await count())
+
+
+async def test_a_replay_of_a_recorded_journal_reads_the_stream_too(tmp_path: Path) -> None:
+    definition = WorkflowDefinition("copies", program_of(workflow_class(copies), None, None))
+    path = tmp_path / "journal.db"
+    engine = Engine(SqliteJournal(path), SystemClock(), [definition])
+    await engine.start()
+    await Workflow(EngineHost(engine), "copies").create(id="one")
+    key = InstanceKey("copies", "one")
+    await engine.until(key, lambda state: state.is_terminal or None)
+    await engine.close()
+    [stored] = look(path)
+    assert len(stored.outputs) == 3
+    recorded = from_document(to_document(stored), "a document")
+    replayed = await asyncio.to_thread(lambda: run(replay(recorded, definition)))
+    assert isinstance(replayed.end, Returned)
+    assert values.decode(replayed.end.output) == [b"0", b"1", b"2"]
