@@ -22,6 +22,7 @@ from bindings.context import step_context, waited_event
 from bindings.convert import instant_ms
 from bindings.dependencies import CONTEXT, Declared, by_name, by_position, resolve, signature_of
 from bindings.hooks import Hook
+from bindings.streams import WorkflowWritable, writable
 from bindings.webhook import Webhook, stored_response
 from emulator.core.inputs import AttributesRequested
 from emulator.domain import values
@@ -96,7 +97,9 @@ class WorkflowStep:
 
         A parameter called `ctx` gets the step context; any other gets the result of the step of that name, or, with
         `depends`, of the steps listed, by position. They are run first if they have not been, at once if `concurrent`.
-        A coroutine function runs on the event loop, any other in a thread of its own.
+        A coroutine function runs on the event loop, any other in a thread of its own. One that returns an async iterator
+        of bytes, such as an async generator function, has its bytes stored as they come, however many there are; the
+        call then gives an async iterator over them, live and in every replay.
 
         `name` is the function's name if not given. `rollback` compensates the step if the workflow fails after it has
         started: it gets, by parameter name, `ctx`, `error`, `output` (None if the step has no result), `step_name`.
@@ -320,6 +323,16 @@ class WorkflowStep:
 
         return await self._context.do_reserved(name, StepCode(callback), _RESERVED_CONFIG)
 
+    def get_writable(self, namespace: str | None = None) -> WorkflowWritable:
+        """A stream of the instance to write to, in the callbacks of its steps or in `run()` itself.
+
+        Without a namespace it is the default stream, called `default`. Others read it with `instance.readable()`.
+
+        Raises:
+            InvalidStream: no stream can have this name.
+        """
+        return writable(self._context, namespace)
+
     def _hint_seconds(self, call: str, duration: Duration) -> None:
         if looks_like_seconds(duration) and call not in self._said:
             self._said.add(call)
@@ -334,6 +347,7 @@ class WorkflowStep:
     setAttributes = set_attributes  # noqa: N815
     sleepUntil = sleep_until  # noqa: N815 - Cloudflare's JavaScript spelling
     waitForEvent = wait_for_event  # noqa: N815
+    getWritable = get_writable  # noqa: N815
 
 
 class StepOptions(msgspec.Struct, frozen=True):

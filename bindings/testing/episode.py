@@ -38,7 +38,7 @@ from emulator.journal.port import Commit, StoredInstance
 from emulator.testing.asking import Asked, ListeningContext, Place
 from emulator.testing.clock import EPOCH_MS, LoopClock
 from emulator.testing.faults import Crash, Fault, FaultKind, FaultyJournal, rest
-from emulator.testing.replay import never
+from emulator.testing.replay import never, with_outputs
 
 NAME: Final = "simulated"
 KEY: Final = InstanceKey(NAME, "simulated")
@@ -152,7 +152,7 @@ class Episode:
             await rest(fault.downtime_ms)
         stored = (await self._journal.load([KEY]))[KEY]
         assert isinstance(stored, StoredInstance)
-        return stored
+        return await with_outputs(stored, self._journal)
 
     async def _process(self, fault: Fault | None) -> bool:
         """One process; whether the instance has ended in it, or its time is over."""

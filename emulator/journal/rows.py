@@ -17,7 +17,17 @@ from emulator.domain.instance import Creation, InstanceKey, Schedule, TriggerSou
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import JournalCorrupt
-from emulator.journal.port import Commit, EntryRow, InstanceRow, StoredInstance, TimerRow
+from emulator.journal.port import (
+    ChunkRow,
+    Commit,
+    EntryRow,
+    InstanceRow,
+    StoredInstance,
+    StreamCommit,
+    StreamPage,
+    StreamState,
+    TimerRow,
+)
 
 _T = TypeVar("_T")
 
@@ -52,6 +62,9 @@ StoredHook = tuple[str, str, str, str, str, int, str, int | None, int, str | Non
 
 StoredTimer = tuple[str, str, int, StepKind, str, int]
 """workflow, id, number, kind, step's label, due_ms"""
+
+StoredChunk = tuple[int, str, int, str | None, int | None, str]
+"""number, stream, place, step's label, attempt, value"""
 
 
 def to_json(value: object) -> str:
@@ -266,7 +279,7 @@ def entries_to_json(entries: list[EntryRow]) -> tuple[str, str | None]:
     return to_json(logged), to_json(received)
 
 
-def commit_to_json(commit: Commit) -> dict[str, str]:
+def commit_to_json(commit: Commit) -> dict[str, str | None]:
     """Encode a commit, all but its entries: a text for each of its other fields."""
     return {
         "deleted": to_json(commit.deleted),
@@ -300,4 +313,48 @@ def commit_to_json(commit: Commit) -> dict[str, str]:
         ),
         "ticks": to_json(commit.ticks),
         "hooks": to_json([hook_to_row(hook) for hook in commit.hooks.values()]),
+        **streams_to_json(commit.streams),
     }
+
+
+def streams_to_json(commit: StreamCommit | None) -> dict[str, str | None]:
+    """Encode what a commit does to streams: nothing at all if that is None."""
+    if commit is None:
+        return {"cleared": None, "chunks": None, "closed": None}
+    return {
+        "cleared": to_json(commit.cleared),
+        "chunks": to_json(
+            [
+                (number, stream, place, step, attempt, len(text := bytes(value)), text.decode())
+                for number, stream, place, step, attempt, value in commit.chunks
+            ]
+        ),
+        "closed": to_json(commit.closed),
+    }
+
+
+def states_from_json(text: str) -> dict[tuple[int, str], StreamState]:
+    """Read how streams are, by instance and name."""
+    return {
+        (number, stream): StreamState(length, bool(closed))
+        for number, stream, length, closed in from_json(text, list[tuple[int, str, int, int]])
+    }
+
+
+def page_from_row(stored: tuple[int, str, int, int, str]) -> StreamPage:
+    """Read a page of a stream. The values are not looked into."""
+    number, status, length, closed, chunks = stored
+    return StreamPage(
+        number,
+        InstanceStatus(status),
+        StreamState(length, bool(closed)),
+        chunks_from_json(chunks),
+    )
+
+
+def chunks_from_json(text: str) -> list[ChunkRow]:
+    """Read chunks of streams. The values are not looked into."""
+    return [
+        ChunkRow(number, stream, place, step, attempt, msgspec.Raw(value.encode()))
+        for number, stream, place, step, attempt, value in from_json(text, list[StoredChunk])
+    ]

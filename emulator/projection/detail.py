@@ -7,7 +7,7 @@ times, the rollback, the end. Both read the same entries. Everything that shows 
 bindings, the inspector) renders this one `InstanceDetail`, so no two views can disagree.
 
 Steps are listed in the order in which they started, the handlers of a rollback after them. A payload of a hook shows as
-an event that is waited for; what nobody has written as a step (see `domain.names.RESERVED`) does not show. Times are wall-clock
+an event that is waited for; what nobody has written as a step does not show. Times are wall-clock
 milliseconds.
 """
 
@@ -23,7 +23,6 @@ from emulator.domain.config import StepConfig
 from emulator.domain.entries import Entry
 from emulator.domain.failure import Failure
 from emulator.domain.instance import Creation
-from emulator.domain.names import RESERVED
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 
@@ -141,8 +140,8 @@ class _View:
     def see(self, entry: Entry) -> None:
         if entry.step is None:
             self._instance(entry.at_ms, entry.fact)
-        elif entry.step.name.startswith(RESERVED):
-            return  # nobody has written it
+        elif entry.step.is_internal:
+            pass
         elif entry.fact.event in facts.ROLLBACK_EVENTS:
             self._compensation(entry.at_ms, entry.step, entry.fact)
         elif entry.step.kind is StepKind.DO:

@@ -18,7 +18,9 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 from emulator.core.effects import Outcome
 from emulator.core.inputs import HookDisposeRequested, HookRequested, StepRequest
 from emulator.domain.steps import StepKey
+from emulator.domain.values import StreamedOutput
 from emulator.engine.steps import Asker, RollbackCode, StepCode, StepContext
+from emulator.engine.streams import Writer, Writing
 
 _ROOT: Final = Path(__file__).parents[2]
 _NOT_THE_USERS: Final = (
@@ -101,6 +103,19 @@ class _Between:
             handler = self._listener.code(step, rollback.code, rollback=True)
             rollback = rollback._replace(code=handler)
         self._life.register(step, self._listener.code(step, code), rollback)
+
+    @property
+    def writing(self) -> Writing:
+        return self._life.writing
+
+    def use_streams(self) -> None:
+        self._life.use_streams()
+
+    def writer(self) -> Writer | None:
+        return self._life.writer()
+
+    def output(self, step: StepKey, output: StreamedOutput) -> object:
+        return self._life.output(step, output)
 
     async def ask(self, request: StepRequest) -> Outcome:
         # In a task of its own, as `gather` makes them, a step has no caller: then its function is shown.
