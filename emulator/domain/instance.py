@@ -7,12 +7,19 @@ from typing import NamedTuple
 
 import msgspec
 
+from emulator.domain.logic import CURRENT_LOGIC
+
 
 class InstanceKey(NamedTuple):
     """The name of an instance: ids are unique inside a workflow."""
 
     workflow: str
     id: str
+
+
+def scope_of(instance_id: str) -> str:
+    """The tenant that an instance belongs to: what is before the slash of `tenant/id`; empty for an ordinary one."""
+    return instance_id.rpartition("/")[0]
 
 
 class TriggerSource(StrEnum):
@@ -35,7 +42,8 @@ class Schedule(msgspec.Struct, frozen=True):
 class Creation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The facts of an instance that no restart changes.
 
-    `params` is a stored value (see `domain.values`). A retention of None means the workflow's default.
+    `params` is a stored value (see `domain.values`). A retention of None means the workflow's default. `code` is the hash
+    of the code that a dynamic workflow runs, `logic` the number of the engine's rules (see `domain.logic`).
     """
 
     workflow: str
@@ -46,6 +54,8 @@ class Creation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     schedule: Schedule | None = None
     success_retention_ms: int | None = None
     error_retention_ms: int | None = None
+    code: str | None = None
+    logic: int = CURRENT_LOGIC
 
     @property
     def key(self) -> InstanceKey:

@@ -1,7 +1,7 @@
 """A journal as a file of its own: one instance in a JSON document, to be kept and compared.
 
 The format, version 1: an object with `version`; what the instance was created with (`workflow`, `id`, `params`,
-`created_ms`, `source`, `schedule`, `success_retention_ms`, `error_retention_ms`); how it is (`status`, `modified_ms`,
+`created_ms`, `source`, `schedule`, `success_retention_ms`, `error_retention_ms`, and since lately `code` and `logic`); how it is (`status`, `modified_ms`,
 `started_ms`, `ended_ms`); and `entries`, in order: `seq`, `at_ms`, `event` (Cloudflare's number, `domain.entries`), `kind`
 (its name, for people), `step` (the step's label, or null), `fact`. Events that nobody has taken are entries too.
 """
@@ -49,6 +49,8 @@ class _Document(msgspec.Struct):
     error_retention_ms: int | None
     params: msgspec.Raw
     entries: list[_Line]
+    code: str | None = None
+    logic: int = 1
 
 
 def to_document(stored: StoredInstance) -> str:
@@ -64,6 +66,7 @@ def to_document(stored: StoredInstance) -> str:
             )
             for seq, entry in stored.entries
         ],
+        made.code, made.logic,
     )  # fmt: skip
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
@@ -92,7 +95,7 @@ def from_document(text: str | bytes, where: str) -> StoredInstance:
     key = InstanceKey(document.workflow, document.id)
     creation = Creation(
         *key, document.params, document.created_ms, document.source, document.schedule,
-        document.success_retention_ms, document.error_retention_ms,
+        document.success_retention_ms, document.error_retention_ms, document.code, document.logic,
     )  # fmt: skip
     row = InstanceRow(
         1, creation, document.status, document.modified_ms, document.started_ms, document.ended_ms

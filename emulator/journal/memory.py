@@ -17,6 +17,7 @@ from emulator.domain.entries import (
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.errors import JournalCorrupt
+from emulator.journal.codes import MemoryCodes
 from emulator.journal.port import (
     Commit,
     Cut,
@@ -57,6 +58,7 @@ class MemoryJournal:
         self._numbers: dict[InstanceKey, int] = {}
         self._last_number = 0
         self._last_ticks: dict[tuple[str, str], int] = {}
+        self.codes = MemoryCodes()
 
     async def open(self) -> None:
         """Do nothing: there is nothing to open."""

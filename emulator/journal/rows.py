@@ -42,6 +42,8 @@ StoredRow = tuple[
     int | None,
     int | None,
     str,
+    str | None,
+    int,
 ]
 """The columns of `instance`, in their order."""
 
@@ -134,6 +136,8 @@ def instance_to_row(row: InstanceRow) -> StoredRow:
         made.success_retention_ms,
         made.error_retention_ms,
         bytes(made.params).decode(),
+        made.code,
+        made.logic,
     )
 
 
@@ -144,9 +148,8 @@ def instance_from_row(stored: StoredRow) -> InstanceRow:
         JournalCorrupt: naming the workflow and the instance.
     """
     number, workflow, id_, status, created_ms, modified_ms, started_ms, ended_ms = stored[:8]
-    waking, expires_ms, source, schedule, success_retention_ms, error_retention_ms, params = stored[
-        8:
-    ]
+    waking, expires_ms, source, schedule, success_retention_ms, error_retention_ms = stored[8:14]
+    params, code, logic = stored[14:]
     try:
         creation = Creation(
             workflow,
@@ -157,6 +160,8 @@ def instance_from_row(stored: StoredRow) -> InstanceRow:
             msgspec.json.decode(schedule, type=Schedule) if schedule else None,
             success_retention_ms,
             error_retention_ms,
+            code,
+            logic,
         )
         shown = InstanceStatus(status)
     except (msgspec.DecodeError, ValueError) as error:
