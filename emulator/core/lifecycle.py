@@ -43,6 +43,7 @@ from emulator.domain.entries import (
     WorkflowWaiting,
     WorkflowWaitingForPause,
 )
+from emulator.domain.failure import Failure
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import CannotTerminate, StepNotFound
@@ -122,10 +123,15 @@ def run_returned(decision: Decision, result: RunReturned) -> None:
 
 def run_raised(decision: Decision, result: RunRaised) -> None:
     """`run()` has raised: rollback if there is something to roll back, then the end."""
+    run_failed(decision, result.error)
+
+
+def run_failed(decision: Decision, error: Failure) -> None:
+    """The instance has failed: it is compensated if there is something to roll back, and ends."""
     if rollbacks.has_eligible(decision.state):
-        rollbacks.begin(decision, result.error, terminating=False)
+        rollbacks.begin(decision, error, terminating=False)
     else:
-        _end(decision, WorkflowFailed(result.error))
+        _end(decision, WorkflowFailed(error))
 
 
 def run_parked(decision: Decision, _: RunParked) -> None:
@@ -228,6 +234,8 @@ def restart(decision: Decision, request: RestartRequested) -> None:
             return
     decision.cut(removed)
     decision.stop_run()
+    state = decision.state
+    state.life.losses = state.life.finished_at_loss = 0
     attempts.fail_interrupted_attempts(decision)
     decision.record(None, WorkflowQueued())
     waits.receive_mocked(decision)

@@ -30,6 +30,10 @@ MAX_VALUE_BYTES: Final = 2**20
 MAX_VALUE_DEPTH_LEVELS: Final = 200
 """Ours: brackets inside brackets in the stored text. Deeper values would exhaust Python's stack."""
 
+# Dynamic workflows.
+MAX_CODE_BYTES: Final = 2**20
+"""Ours: all modules of a tenant's code together. What is larger takes long to compile, and everybody waits."""
+
 # Calls.
 MAX_BATCH_INSTANCES: Final = 100
 """Workers API, createBatch and deleteBatch."""

@@ -22,7 +22,7 @@ from emulator.domain.failure import Failure, failure_of, is_retryable
 from emulator.domain.limits import DELAY_FUNCTION_TIMEOUT_MS
 from emulator.engine.steps import AttemptContext, StepCode
 from emulator.engine.threads import ThreadPerCall
-from emulator.errors import WorkflowTimeoutError
+from emulator.errors import ProgramLost, WorkflowTimeoutError
 from emulator.timing.alarm import Timers
 from emulator.timing.wheel import Timer
 
@@ -150,6 +150,7 @@ class Attempt:
     def _needs_delay(self, raised: Raised) -> bool:
         return (
             raised.retryable
+            and not isinstance(raised.error, ProgramLost)
             and self._config.retries.delay == DYNAMIC_DELAY
             and has_attempt_left(self._config, self.context.attempt)
         )

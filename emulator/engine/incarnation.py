@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from emulator.core.effects import InvokeAttempt, InvokeRollback, Outcome, RejectStep, ResolveStep
@@ -26,6 +27,7 @@ from emulator.core.inputs import (
     RollbackRaised,
     RollbackReturned,
     RunInput,
+    RunLost,
     RunParked,
     RunRaised,
     RunReturned,
@@ -47,7 +49,7 @@ from emulator.engine.steps import (
     mocked_code,
 )
 from emulator.engine.threads import keep_for_ever
-from emulator.errors import RollbackPhase, StepFailure
+from emulator.errors import ProgramLost, RollbackPhase, StepFailure
 from emulator.timing.alarm import Timers
 
 log = logging.getLogger("workflow_emulator")
@@ -120,6 +122,7 @@ class Incarnation:
             creation.id,
             creation.workflow,
             creation.schedule,
+            creation.code,
         )
         try:
             program = self._definition.program()
@@ -132,6 +135,9 @@ class Incarnation:
             if self._is_closed:
                 raise
             self._host.post(RunRaised(self.number, failure_of(error)))
+        except ProgramLost as error:
+            if not self._is_closed:
+                self._host.post(RunLost(self.number, failure_of(error)))
         except BaseException as error:
             if not self._is_closed:
                 self._host.post(RunRaised(self.number, self._uncaught(error)))
@@ -164,6 +170,16 @@ class Incarnation:
         self._code[step] = code
         if rollback is not None:
             self._rollbacks[step] = rollback
+
+    def hold(self) -> Callable[[], None]:
+        """Hand over no outcome until the function that is returned has been called, as while a request is undecided."""
+        self._unanswered += 1
+
+        def release() -> None:
+            self.heard()
+            self.watch()
+
+        return release
 
     async def ask(self, request: StepRequest) -> Outcome:
         """Put a request to the engine and wait for its outcome; raises what the step failed with."""
@@ -293,7 +309,9 @@ class Incarnation:
     def _attempt_over(self, attempt: Attempt, verdict: Verdict) -> None:
         step, number = attempt.context.step, attempt.context.attempt
         self._attempts.pop(step, None)
-        if isinstance(verdict, Raised):
+        if isinstance(verdict, Raised) and isinstance(verdict.error, ProgramLost):
+            self._host.post(RunLost(self.number, verdict.failure))
+        elif isinstance(verdict, Raised):
             self._causes[step] = verdict.error
             self._host.post(
                 AttemptRaised(
@@ -307,7 +325,9 @@ class Incarnation:
     def _rollback_over(self, attempt: Attempt, verdict: Verdict) -> None:
         step, number = attempt.context.step, attempt.context.attempt
         self._attempts.pop(step, None)
-        if isinstance(verdict, Raised):
+        if isinstance(verdict, Raised) and isinstance(verdict.error, ProgramLost):
+            self._host.post(RunLost(self.number, verdict.failure))
+        elif isinstance(verdict, Raised):
             self._host.post(
                 RollbackRaised(
                     self.number, step, number, verdict.failure, verdict.retryable, verdict.base_delay_ms,

@@ -91,6 +91,10 @@ class Asker(Protocol):
         """Keep the code of a step for as long as the incarnation lasts."""
         ...
 
+    def hold(self) -> Callable[[], None]:
+        """Hand over no outcome until the function that is returned has been called."""
+        ...
+
 
 class StepContext:
     """The durable operations of one incarnation.
@@ -152,6 +156,13 @@ class StepContext:
         assert isinstance(event, ReceivedEvent)
         payload = None if event.payload is None else values.decode(event.payload)
         return WaitedEvent(event.event_type, event.at_ms, event.payload is not None, payload)
+
+    def hold(self) -> Callable[[], None]:
+        """Let the code react: no outcome is handed over until the function that is returned has been called.
+
+        Code that runs elsewhere takes longer to react than the event loop would give it.
+        """
+        return self._life.hold()
 
     def _key(self, kind: StepKind, name: str) -> StepKey:
         count = self._counts.get((kind, name), 0) + 1

@@ -87,6 +87,9 @@ class _Between:
             rollback = rollback._replace(code=handler)
         self._life.register(step, self._listener.code(step, code), rollback)
 
+    def hold(self) -> Callable[[], None]:
+        return self._life.hold()
+
     async def ask(self, request: StepRequest) -> Outcome:
         # In a task of its own, as `gather` makes them, a step has no caller: then its function is shown.
         place = users_place(inspect.currentframe()) or self._declared.get(request.step)

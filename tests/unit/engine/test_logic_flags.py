@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -76,7 +77,8 @@ async def test_old_instances_go_on_by_the_old_rules_and_new_ones_by_the_new() ->
     await engine.close()
 
     with pytest.MonkeyPatch.context() as upgrade:
-        upgrade.setitem(decide._REQUESTS, SleepRequested, sleep_by_number)
+        requests: Any = vars(decide)["_REQUESTS"]
+        upgrade.setitem(requests, SleepRequested, sleep_by_number)
         upgrade.setattr("emulator.engine.recovery.CURRENT_LOGIC", NEXT)
         engine = engine_over(journal)
         await engine.start()
