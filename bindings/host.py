@@ -26,12 +26,16 @@ from emulator.projection.events import EventFilter
 
 
 class NewInstance(msgspec.Struct, frozen=True):
-    """An instance to create. `params` is a stored value; a retention of None means the workflow's default."""
+    """An instance to create. `params` is a stored value; a retention of None means the workflow's default.
+
+    `code` is the hash of the code that a dynamic workflow shall run.
+    """
 
     id: str
     params: msgspec.Raw
     success_retention_ms: int | None = None
     error_retention_ms: int | None = None
+    code: str | None = None
 
 
 class RollbackReport(msgspec.Struct, frozen=True):
@@ -112,6 +116,8 @@ class EngineHost:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.codes = engine.journal.codes
+        self.now_ms = engine.now_ms
 
     async def create(
         self, workflow: str, given: Sequence[NewInstance], *, may_be_taken: bool
@@ -126,6 +132,7 @@ class EngineHost:
                 now_ms,
                 success_retention_ms=each.success_retention_ms,
                 error_retention_ms=each.error_retention_ms,
+                code=each.code,
             )
             for each in given
         ]

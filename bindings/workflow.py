@@ -191,6 +191,16 @@ class Workflow:
     deleteBatch = delete_batch  # noqa: N815
 
 
+def host_of(workflow: Workflow) -> Host:
+    """Whoever runs the instances behind a binding."""
+    return workflow._host  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - no business of users
+
+
+def rehosted(workflow: Workflow, host: Host) -> Workflow:
+    """A binding to the same workflow, by way of another host."""
+    return Workflow(host, workflow._name)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+
 def _new_instances(items: list[Any]) -> list[NewInstance]:
     batch = [_new_instance(options(item, {}, _CREATE, "create_batch()")) for item in items]
     size_bytes = sum(values.size_bytes(new.params) for new in batch)

@@ -18,7 +18,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, Literal
 
-from bindings.entrypoint import WorkflowEntrypoint, program_of
+from bindings.dynamic.store import CodeStore
+from bindings.dynamic.tenants import Tenants
+from bindings.entrypoint import WorkflowEntrypoint
 from bindings.host import EngineHost
 from bindings.workflow import Workflow
 from emulator.domain.config import FAST_DEFAULTS, PRODUCTION_DEFAULTS
@@ -138,6 +140,7 @@ async def open_project(
         arrangements=arrangements,
     )
     host = EngineHost(engine)
+    tenants = Tenants(CodeStore(journal.codes, engine.now_ms))
     bindings = {each.binding: Workflow(host, each.name) for each in own if each.binding}
     context = ExecutionContext({each.class_name: Workflow(host, each.name) for each in own})
     with project_imports(config):
@@ -145,7 +148,7 @@ async def open_project(
         with running(env, context):
             loaded = load(config)
             for name, workflow in loaded.workflows.items():
-                programs[name] = program_of(workflow, context, env, defaults)
+                programs[name] = tenants.program_of(workflow, context, env, defaults)
             await engine.start()
             try:
                 project = Project(
@@ -155,6 +158,7 @@ async def open_project(
                     yield project
             finally:
                 await engine.close()
+                await tenants.close()
 
 
 def _worker_info(config: WorkerConfig) -> WorkerInfo:

@@ -107,6 +107,11 @@ class StepContext:
         self._counts: dict[tuple[StepKind, str], int] = {}
         self._steps_asked = 0
 
+    @property
+    def step_limit(self) -> int:
+        """How many `do` steps this incarnation may ask for."""
+        return self._life.step_limit
+
     async def do(
         self, name: str, code: StepCode, config: StepConfig, rollback: RollbackCode | None = None
     ) -> object:
@@ -117,7 +122,7 @@ class StepContext:
             Exception: what the step failed with, rebuilt from what is stored (`domain.failure.exception_of`).
         """
         self._steps_asked += 1
-        limit = self._life.step_limit
+        limit = self.step_limit
         if self._steps_asked > limit:
             text = f"The limit of {limit} steps has been reached. This limit can be changed in your worker configuration."
             raise StepLimitReached(text)
