@@ -88,6 +88,24 @@ class Client:
         """Everything there is to see of an instance."""
         return self.ask("GET", workflow, "instances", instance_id)
 
+    def ask_plainly(self, method: str, *path: str, body: object = _NO_BODY) -> Any:
+        """Send a request to an API that answers without an envelope; the whole answer.
+
+        Raises:
+            NotReached: no emulator answers.
+            ClickException: it refuses; the message is the server's.
+        """
+        response = self._send(method, path, {}, body)
+        try:
+            answer: Any = response.json()
+            if response.is_success:
+                return answer
+            # Who may not ask at all is told so in an envelope.
+            text: str = (answer.get("refusal") or answer["errors"][0])["message"]
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise self._stranger(response) from None
+        raise self._refusal(response, text)
+
     def _envelope(
         self, method: str, path: tuple[str, ...], query: Mapping[str, object], body: object
     ) -> Json:
@@ -100,12 +118,18 @@ class Client:
             told: list[Json] = envelope["messages"] or envelope["errors"]
             text = "; ".join(each["message"] for each in told)
         except (ValueError, LookupError, TypeError):
-            raise NotReached(
-                f"What answers at {self._url} is no workflow-emulator (HTTP {response.status_code}): give its address with --url."
-            ) from None
+            raise self._stranger(response) from None
+        raise self._refusal(response, text)
+
+    def _stranger(self, response: httpx.Response) -> NotReached:
+        return NotReached(
+            f"What answers at {self._url} is no workflow-emulator (HTTP {response.status_code}): give its address with --url."
+        )
+
+    def _refusal(self, response: httpx.Response, text: str) -> click.ClickException:
         if response.status_code == _FORBIDDEN:
             text += ": give the emulator's token with --token, or in WORKFLOW_EMULATOR_API_TOKEN."
-        raise click.ClickException(printable(" ".join(text.split())))
+        return click.ClickException(printable(" ".join(text.split())))
 
     def _send(
         self, method: str, path: tuple[str, ...], query: Mapping[str, object], body: object

@@ -28,6 +28,7 @@ from emulator.domain.names import check_event_type, check_new_instance_id
 from emulator.engine.subscription import Subscription
 from emulator.errors import (
     Conflict,
+    DynamicCodeError,
     EmulatorError,
     InvalidBatch,
     InvalidInput,
@@ -35,6 +36,7 @@ from emulator.errors import (
     NotFound,
     SerializationError,
 )
+from wrangler_compat.rest.dynamic import dynamic_routes
 from wrangler_compat.rest.event_stream import event_stream, frame, frames, wanted_events
 from wrangler_compat.rest.operations import Operations
 from wrangler_compat.rest.requests import MAX_BODY_BYTES, read_body, segment
@@ -45,6 +47,7 @@ PATIENCE_S: Final = 20.0
 _STATUSES: Final[dict[type, int]] = {
     NotFound: 404,
     Conflict: 409,
+    DynamicCodeError: 422,
     InvalidInput: 400,
     EmulatorError: 500,
 }
@@ -62,6 +65,7 @@ def binding_api(operations: Operations) -> Starlette:
             Route(one, api.ask, methods=["POST"]),
             Route(one + "/end", api.end, methods=["GET"]),
             Route(one + "/subscribe", api.subscribe, methods=["GET"]),
+            *dynamic_routes(operations.engine),
         ],
         exception_handlers={
             EmulatorError: _refused,
@@ -156,6 +160,9 @@ def _checked_value(given: msgspec.Raw, where: str) -> msgspec.Raw:
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, EmulatorError)
     status = next(_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES)
+    if isinstance(error, DynamicCodeError):
+        place = wire.CodePlace(error.file, error.line, error.column)
+        return _answer(wire.CodeRefused(wire.refusal_of(error), place), status)
     return _answer(wire.Refused(wire.refusal_of(error)), status)
 
 

@@ -22,7 +22,7 @@ from emulator.errors import ProgramLost
 from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import StoredInstance
 from emulator.testing.clock import LoopClock
-from tests.unit.bindings.project import in_virtual_time
+from tests.unit.bindings.project import in_virtual_time, pause_for
 
 KEY = InstanceKey("w", "1")
 CONFIG = StepConfig(RetryConfig(limit=5, delay=100), timeout=60_000)
@@ -128,7 +128,7 @@ async def test_outcomes_are_handed_over_once_slow_code_has_reacted() -> None:
                 await step.do(name, StepCode(told_attempt), CONFIG)
                 release = step.hold()
                 seen.append(name)
-                await asyncio.sleep(60)
+                await pause_for(60)
                 seen.append(f"{name} over")
                 release()
 
