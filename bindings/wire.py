@@ -86,13 +86,18 @@ class Published(msgspec.Struct, frozen=True):
     name: str
     version: str
     hash: str
+
+
+class ListedVersion(Published, frozen=True):
+    """A version in a listing, with the time of its publishing."""
+
     created_ms: int
 
 
 class Versions(msgspec.Struct, frozen=True):
     """What has been published, in its order."""
 
-    versions: list[Published]
+    versions: list[ListedVersion]
 
 
 class Created(msgspec.Struct, frozen=True):

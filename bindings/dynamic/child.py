@@ -18,6 +18,7 @@ import asyncio
 import inspect
 import os
 import resource
+import select
 import socket
 import threading
 import time
@@ -73,8 +74,6 @@ class _Process:
         self.say(messages.Pong(time.process_time()))
         while (body := await messages.read_frame(reader)) is not None:
             self._hear(decoder.decode(body))
-        # Not by the loop's orderly end, which waits for tasks that the tenant may never let end.
-        os._exit(0)
 
     def say(self, message: messages.Message) -> None:
         assert self._writer is not None
@@ -326,6 +325,14 @@ async def _called(code: StepCode, told: object) -> object:
     return await value if inspect.isawaitable(value) else value
 
 
+def _end_with_the_emulator(channel_fd: int) -> None:
+    """Wait until the other end of the channel is closed: a loop that the tenant holds up would not notice."""
+    hung_up = select.poll()
+    hung_up.register(channel_fd, 0)
+    hung_up.poll()
+    os._exit(0)
+
+
 def main(channel_fd: int, memory_mib: int, cpu_s: int) -> None:
     """Live within the limits, until the channel is closed."""
     # A core of what a tenant has in memory would be left lying about.
@@ -334,4 +341,5 @@ def main(channel_fd: int, memory_mib: int, cpu_s: int) -> None:
     # At the soft limit comes a signal that can be told from others; who ignores it is killed a second later.
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
     threading.stack_size(STACK_BYTES)
+    threading.Thread(target=_end_with_the_emulator, args=(channel_fd,), daemon=True).start()
     asyncio.run(_Process(memory_mib).serve(socket.socket(fileno=channel_fd)))

@@ -6,6 +6,7 @@ TenantWorkflow = create_dynamic_workflow_entrypoint(isolation="process")
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal
@@ -57,13 +58,16 @@ def create_dynamic_workflow_entrypoint(
     Raises:
         TypeError: options are given with a loader, or limits without a process.
     """
+    # As `namedtuple` does it: the class is of the module that calls.
+    module: str = sys._getframe(1).f_globals["__name__"]  # noqa: SLF001
     if load_runner is not None:
         if isolation != "none" or limits is not None or tenant_env is not None:
             raise TypeError("A loader of your own decides how code runs: it takes no options.")
-        return _with_loader(load_runner)
+        return _with_loader(load_runner, module)
     if limits is not None and isolation != "process":
         raise TypeError('limits are those of a process: they need isolation="process".')
     chosen: dict[str, object] = {
+        "__module__": module,
         "isolation": isolation,
         "limits": limits or ProcessLimits(),
         "tenant_env": None if tenant_env is None else staticmethod(tenant_env),
@@ -71,8 +75,10 @@ def create_dynamic_workflow_entrypoint(
     return type("DynamicWorkflow", (StoredWorkflow,), chosen)
 
 
-def _with_loader(load_runner: LoadRunner) -> type[WorkflowEntrypoint]:
+def _with_loader(load_runner: LoadRunner, module: str) -> type[WorkflowEntrypoint]:
     class DynamicWorkflow(WorkflowEntrypoint):
+        __module__ = module
+
         async def run(self, event: JsDict, step: WorkflowStep) -> Any:
             return await dispatch_workflow(self, event, step, load_runner)
 

@@ -13,7 +13,6 @@ from bindings import wire
 from bindings.dynamic.store import CodeStore
 from emulator.engine.engine import Engine
 from emulator.errors import InvalidInput
-from emulator.journal.codes import PublishedVersion
 from wrangler_compat.rest.requests import MAX_BODY_BYTES, read_body, segment
 
 
@@ -39,7 +38,7 @@ class _DynamicApi:
         code = await _code_of(request)
         tenant, name, label = (segment(request, each) for each in ("tenant", "name", "version"))
         version, is_new = await self._store.publish(tenant, name, label, code)
-        return _answer(_published(version), 201 if is_new else 200)
+        return _answer(wire.Published(*version[:4]), 201 if is_new else 200)
 
     async def list_versions(self, request: Request) -> Response:
         named = [
@@ -47,7 +46,7 @@ class _DynamicApi:
             for each in ("tenant", "name")
         ]
         found = await self._store.versions(*named)
-        return _answer(wire.Versions([_published(each) for each in found]), 200)
+        return _answer(wire.Versions([wire.ListedVersion(*each) for each in found]), 200)
 
 
 async def _code_of(request: Request) -> Any:
@@ -60,10 +59,6 @@ async def _code_of(request: Request) -> Any:
         return body.decode()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"Invalid input: {error}") from error
-
-
-def _published(version: PublishedVersion) -> wire.Published:
-    return wire.Published(*version)
 
 
 def _answer(content: object, status: int) -> Response:

@@ -39,11 +39,12 @@ async def test_a_version_is_made_once(emulator: Emulated) -> None:
         "name": "billing",
         "version": "v1",
         "hash": published["hash"],
-        "created_ms": EPOCH_MS,
     }
     await emulator.clock.advance(5)
     again = await put(emulator, V1, "x = 1")
     assert (again.status_code, again.json()) == (200, published)
+    listed = (await emulator.client.get(ROOT)).json()["versions"]
+    assert listed == [{**published, "created_ms": EPOCH_MS}]
     other = await put(emulator, V1, "x = 2")
     assert other.status_code == 409
     assert refusal(other)["type"] == "DynamicCodeConflictError"
