@@ -140,7 +140,8 @@ async def open_project(
         arrangements=arrangements,
     )
     host = EngineHost(engine)
-    tenants = Tenants(CodeStore(journal.codes, engine.now_ms))
+    store = CodeStore(journal.codes, engine.now_ms)
+    tenants = Tenants(store, has_processes=isinstance(clock, SystemClock))
     bindings = {each.binding: Workflow(host, each.name) for each in own if each.binding}
     context = ExecutionContext({each.class_name: Workflow(host, each.name) for each in own})
     with project_imports(config):

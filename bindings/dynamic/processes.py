@@ -21,6 +21,7 @@ import signal
 import socket
 import sys
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -70,9 +71,12 @@ class HostedRun(Protocol):
 class TenantProcess:
     """One process of a tenant."""
 
-    def __init__(self, tenant: str, limits: ProcessLimits) -> None:
+    def __init__(
+        self, tenant: str, limits: ProcessLimits, ended: Callable[[TenantProcess], None]
+    ) -> None:
+        self.tenant = tenant
         self.cpu_s = 0.0
-        self._tenant = tenant
+        self._ended = ended
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._lost: ProgramLost | None = None
@@ -122,6 +126,7 @@ class TenantProcess:
         self._patience_ends_s = self._loop.time() + START_PATIENCE_S
         self._listening = asyncio.create_task(self._listen(reader))
         self._watch()
+        self._rest()
 
     # what is said to it
 
@@ -214,7 +219,7 @@ class TenantProcess:
         how = _how_it_ended(await self._process.wait(), self._limits)
         limits = f"It may use {self._limits.memory_mib} MiB of memory and {self._limits.cpu_s} s of CPU time."
         self._lost = ProgramLost(
-            f'The process of tenant "{self._tenant}" {self._why or how}. {limits}'
+            f'The process of tenant "{self.tenant}" {self._why or how}. {limits}'
         )
         for timer in (self._timer, self._idle):
             if timer is not None:
@@ -225,6 +230,7 @@ class TenantProcess:
                 future.set_exception(self._lost)
         for run in list(self._runs.values()):
             run.lose(self._lost)
+        self._ended(self)
 
     # its life
 
@@ -246,8 +252,12 @@ class TenantProcess:
     def _forget(self, number: int) -> None:
         self.say(messages.Forget(number))
         if not self._runs and self._lost is None and self._idle is None:
-            after_s = IDLE_S if self.takes_runs else 0
-            self._idle = self._loop.call_later(after_s, self.kill, "was not needed any more")
+            self._rest()
+
+    def _rest(self) -> None:
+        """There is no run: it ends, if that stays so."""
+        after_s = IDLE_S if self.takes_runs else 0
+        self._idle = self._loop.call_later(after_s, self.kill, "was not needed any more")
 
 
 class TenantProcesses:
@@ -277,7 +287,7 @@ class TenantProcesses:
         await asyncio.gather(*(each.close() for each in list(self._all)))
 
     async def _start(self, tenant: str) -> TenantProcess:
-        process = TenantProcess(tenant, self._limits)
+        process = TenantProcess(tenant, self._limits, self._ended)
         try:
             await process.start()
         except OSError as error:
@@ -286,6 +296,11 @@ class TenantProcesses:
             ) from error
         self._all.add(process)
         return process
+
+    def _ended(self, process: TenantProcess) -> None:
+        current = self._current.get(process.tenant)
+        if current is not None and current.done() and not _is_of_use(current):
+            del self._current[process.tenant]
 
 
 def _is_of_use(starting: asyncio.Task[TenantProcess]) -> bool:

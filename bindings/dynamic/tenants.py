@@ -59,7 +59,7 @@ def create_dynamic_workflow_entrypoint(
         TypeError: options are given with a loader, or limits without a process.
     """
     # As `namedtuple` does it: the class is of the module that calls.
-    module: str = sys._getframe(1).f_globals["__name__"]  # noqa: SLF001
+    module: str = sys._getframe(1).f_globals["__name__"]  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     if load_runner is not None:
         if isolation != "none" or limits is not None or tenant_env is not None:
             raise TypeError("A loader of your own decides how code runs: it takes no options.")
@@ -86,10 +86,14 @@ def _with_loader(load_runner: LoadRunner, module: str) -> type[WorkflowEntrypoin
 
 
 class Tenants:
-    """Runs the dynamic workflows of a project: over one store, with what is loaded and the processes there are."""
+    """Runs the dynamic workflows of a project: over one store, with what is loaded and the processes there are.
 
-    def __init__(self, store: CodeStore) -> None:
+    `has_processes` is False where time is virtual: it would not wait for another process, so there all code is loaded here.
+    """
+
+    def __init__(self, store: CodeStore, *, has_processes: bool = True) -> None:
         self.store = store
+        self._has_processes = has_processes
         self.loaded = LoadedCodes()
         self.processes: list[TenantProcesses] = []
 
@@ -99,7 +103,7 @@ class Tenants:
         """What the engine calls for every incarnation of a workflow class, be it dynamic or not."""
         if not issubclass(workflow, StoredWorkflow):
             return program_of(workflow, ctx, env, defaults)
-        if workflow.isolation == "none":
+        if workflow.isolation == "none" or not self._has_processes:
             return lambda: _LocalProgram(self, workflow, env, defaults)
         processes = TenantProcesses(workflow.limits)
         self.processes.append(processes)

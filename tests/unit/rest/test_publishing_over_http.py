@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from bindings import wire
+from emulator.domain.instance import Creation
 from emulator.testing.clock import EPOCH_MS
-from tests.unit.rest.emulated import Emulated, emulated
+from tests.unit.rest.emulated import LOCAL, REMOTE, Emulated, emulated
 
 ROOT = f"{wire.PREFIX}/dynamic"
 V1 = f"{ROOT}/acme/billing/versions/v1"
@@ -101,3 +103,15 @@ async def test_what_is_published_is_listed(emulator: Emulated) -> None:
     assert await listed("/acme") == ["acme/billing", "acme/shipping"]
     assert await listed("/acme/billing/versions") == ["acme/billing"]
     assert await listed("/nobody") == []
+
+
+async def test_the_operator_reaches_the_instances_of_all_tenants(emulator: Emulated) -> None:
+    creation = Creation("waits", "acme/1", msgspec.Raw(b"{}"), emulator.engine.now_ms())
+    await emulator.engine.create([creation], may_be_taken=True)
+    for api in (LOCAL, REMOTE):
+        listed = await emulator.result("GET", f"{api}/waits/instances")
+        assert [each["id"] for each in listed] == ["acme/1"]
+        shown = await emulator.result("GET", f"{api}/waits/instances/acme%2F1")
+        assert shown["params"] == {}
+    status, _ = await emulator.send("POST", f"{LOCAL}/waits/instances", {"id": "acme/2"})
+    assert status != 200, "nobody creates one by hand"
