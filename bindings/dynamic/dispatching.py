@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from bindings.dynamic.envelope import opened, own_id
+from bindings.dynamic.envelope import opened
 from bindings.entrypoint import WorkflowEntrypoint
 from bindings.step import WorkflowStep
+from emulator.domain.instance import id_in_scope
 from emulator.domain.values import JsDict
 
 LoadRunner = Callable[..., Any]
@@ -33,6 +34,6 @@ async def dispatch_workflow(
         runner = await runner
     if not callable(getattr(runner, "run", None)):
         raise TypeError(f"The loader must give an object with a run(event, step), not {runner!r}.")
-    own = JsDict({**event, "payload": params, "instanceId": own_id(event["instanceId"])})
+    own = JsDict({**event, "payload": params, "instanceId": id_in_scope(event["instanceId"])})
     result = runner.run(own, step)
     return await result if inspect.isawaitable(result) else result

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from emulator.domain import values
+from emulator.domain.instance import SCOPE_MARK
 from emulator.domain.limits import MAX_VALUE_BYTES
 from emulator.domain.values import JsDict
 from emulator.errors import MissingDispatcherMetadataError, PayloadTooLarge
@@ -47,9 +48,4 @@ def opened(payload: Any) -> tuple[JsDict, Any]:
 
 def scoped_id(tenant: str, instance_id: str) -> str:
     """The id by which the engine knows a tenant's instance."""
-    return f"{tenant}/{instance_id}"
-
-
-def own_id(instance_id: str) -> str:
-    """The id by which the tenant knows it."""
-    return instance_id.rpartition("/")[2]
+    return f"{tenant}{SCOPE_MARK}{instance_id}"

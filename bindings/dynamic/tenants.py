@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from bindings.dynamic.code import LoadedCodes
 from bindings.dynamic.dispatching import LoadRunner, dispatch_workflow
-from bindings.dynamic.envelope import opened, own_id
+from bindings.dynamic.envelope import opened
 from bindings.dynamic.processes import ProcessLimits, TenantProcesses
 from bindings.dynamic.remote import RemoteRun
 from bindings.dynamic.store import CodeStore
@@ -21,7 +21,7 @@ from bindings.entrypoint import WorkflowEntrypoint, program_of
 from bindings.step import WorkflowStep
 from emulator.domain import values
 from emulator.domain.config import StepConfig
-from emulator.domain.instance import scope_of
+from emulator.domain.instance import id_in_scope, scope_of
 from emulator.domain.values import JsDict
 from emulator.engine.programs import Program, RunEvent
 from emulator.engine.steps import StepContext
@@ -134,7 +134,7 @@ class _TenantProgram:
             )
         make_env = self._workflow.tenant_env
         env = {} if make_env is None else dict(make_env(metadata, self._env))
-        own = event._replace(payload=params, instance_id=own_id(event.instance_id))
+        own = event._replace(payload=params, instance_id=id_in_scope(event.instance_id))
         return await self._go(scope_of(event.instance_id), event.code, own, env, step)
 
     async def _go(

@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import msgspec
 
-from bindings.dynamic.envelope import METADATA, own_id, scoped_id, sealed
+from bindings.dynamic.envelope import METADATA, scoped_id, sealed
 from bindings.dynamic.store import code_store, engine_host
 from bindings.host import EventSource, Host, NewInstance, StatusReport
 from bindings.workflow import Workflow, rehosted
 from emulator.core.inputs import Input
 from emulator.domain import values
-from emulator.domain.instance import InstanceKey
+from emulator.domain.instance import SCOPE_MARK, InstanceKey, id_in_scope
 from emulator.domain.names import check_tenant_name
 from emulator.errors import InstanceAlreadyExists, InstanceNotFound
 from emulator.projection.events import EventFilter
@@ -116,7 +116,7 @@ class TenantHost:
             raise InstanceNotFound(self._own_words(error)) from None
 
     def _own_words(self, error: InstanceNotFound | InstanceAlreadyExists) -> str:
-        return error.message.replace(f'"{self._tenant}/', '"')
+        return error.message.replace(f'"{self._tenant}{SCOPE_MARK}', '"')
 
 
 class _TenantEvents:
@@ -142,7 +142,7 @@ class _TenantEvents:
 
 
 def _own_event(event: Mapping[str, Any]) -> dict[str, Any]:
-    own = {**event, "instanceId": own_id(event["instanceId"])}
+    own = {**event, "instanceId": id_in_scope(event["instanceId"])}
     params = own.get("params")
     if isinstance(params, dict) and METADATA in params:
         own["params"] = cast("dict[str, Any]", params)["params"]

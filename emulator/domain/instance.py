@@ -17,9 +17,18 @@ class InstanceKey(NamedTuple):
     id: str
 
 
+SCOPE_MARK = ":"
+"""What stands between a tenant and the id that it knows. No other id has it."""
+
+
 def scope_of(instance_id: str) -> str:
-    """The tenant that an instance belongs to: what is before the slash of `tenant/id`; empty for an ordinary one."""
-    return instance_id.rpartition("/")[0]
+    """The tenant that an instance belongs to; empty for instances of nobody in particular."""
+    return instance_id.rpartition(SCOPE_MARK)[0]
+
+
+def id_in_scope(instance_id: str) -> str:
+    """The id of an instance as its own tenant knows it."""
+    return instance_id.rpartition(SCOPE_MARK)[2]
 
 
 class TriggerSource(StrEnum):

@@ -24,7 +24,7 @@ from emulator.errors import (
 )
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_-]*")
-_LOOKUP_ID: Final = re.compile(r"[a-zA-Z0-9, */#_-]+")
+_LOOKUP_ID: Final = re.compile(r"[a-zA-Z0-9, */#:_-]+")
 _VERSION: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.+-]*")
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _RESERVED_ID: Final = re.compile(r"cf_[0-9a-f]{64}|batch|terminate|terminateAll")
@@ -85,7 +85,7 @@ def check_new_instance_id(instance_id: object) -> str:
 
 
 def check_instance_id(instance_id: object) -> str:
-    """Accept an id to look up, which may be that of a scheduled instance: `*/30 * * * *-1786001400000`.
+    """Accept an id to look up, which may be that of a scheduled instance, `*/30 * * * *-1786001400000`, or a tenant's, `acme:1`.
 
     Raises:
         InvalidInstanceId: no instance can have this id.

@@ -22,7 +22,7 @@ async def start(workflows: TestProject, tenant: str, id_: str) -> int:
 
 async def output(workflows: TestProject, tenant: str, id_: str) -> Any:
     # The operator sees all tenants, under ids with their names in front.
-    await workflows.until(await workflows.env.TENANTS.get(f"{tenant}/{id_}"), "complete")
+    await workflows.until(await workflows.env.TENANTS.get(f"{tenant}:{id_}"), "complete")
     return (await workflows.request("GET", f"/{tenant}/renewal/{id_}")).json()["output"]
 
 

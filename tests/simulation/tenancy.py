@@ -118,7 +118,7 @@ async def _journals(running: Dispatcher, tenant: str) -> list[str]:
     """The journals of a tenant's instances, in the order of their creation."""
     rows = await running.journal.rows(InstanceQuery(NAME, ascending=True, limit=1_000_000))
     lines: list[str] = []
-    for key in (row.creation.key for row in rows if row.creation.id.startswith(f"{tenant}/")):
+    for key in (row.creation.key for row in rows if row.creation.id.startswith(f"{tenant}:")):
         stored = (await running.journal.load([key]))[key]
         assert isinstance(stored, StoredInstance)
         lines.append(f"{key.id} {stored.row.status} {stored.row.creation.code}")

@@ -23,7 +23,7 @@ def test_a_tenant_is_alone_in_its_world(number: int) -> None:
 
 def shared_id(tenant: str, instance_id: str) -> str:
     """The planted mistake."""
-    return f"all/{instance_id}"
+    return f"all:{instance_id}"
 
 
 def test_the_law_is_broken_where_tenants_share_their_ids(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,7 +136,9 @@ def _checked_instance(given: NewInstance) -> NewInstance:
         if retention is not None:
             retention_ms(retention)
     params = _checked_value(given.params, "params")
-    return msgspec.structs.replace(given, id=check_new_instance_id(given.id), params=params)
+    id_ = check_new_instance_id(given.id)
+    # What code an instance runs is decided by the dispatcher, in the Worker.
+    return msgspec.structs.replace(given, id=id_, params=params, code=None)
 
 
 def _checked_ask(item: Input) -> Input:

@@ -16,6 +16,7 @@ from bindings.dynamic import (
     create_dynamic_workflow_entrypoint,
     wrap_workflow_binding,
 )
+from bindings.dynamic.envelope import scoped_id
 from bindings.dynamic.processes import TenantProcess
 from bindings.dynamic.tenants import Tenants
 from bindings.host import EngineHost
@@ -137,4 +138,4 @@ class Dispatcher:
 
 def key(tenant: str, instance: WorkflowInstance) -> InstanceKey:
     """How the engine calls a tenant's instance."""
-    return InstanceKey(NAME, f"{tenant}/{instance.id}")
+    return InstanceKey(NAME, scoped_id(tenant, instance.id))

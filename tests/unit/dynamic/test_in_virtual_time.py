@@ -29,6 +29,6 @@ async def test_a_tenants_month_is_over_at_once(workflows: TestProject) -> None:
     code = source("import os\nawait step.sleep('nap', '30 days')\nreturn os.getpid()")
     assert (await workflows.request("PUT", PATH, body=code)).status == 201
     assert (await workflows.request("POST", "/")).json() == {"id": "i"}
-    instance = await workflows.env.DYNAMIC_WORKFLOW.get("acme/i")
+    instance = await workflows.env.DYNAMIC_WORKFLOW.get("acme:i")
     await workflows.until(instance, "complete")
     assert (await instance.status())["output"] == os.getpid()

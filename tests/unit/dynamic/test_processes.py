@@ -190,8 +190,8 @@ await hang_up()
     ("body", "limits", "name", "told"),
     [
         (EXIT, {}, "ProgramLost", 'process of tenant "mallory" ended with exit code 3'),
-        (LOOP, {"patience_s": 1.0}, "ProgramLost", "has not answered for 1 s (an endless loop?)"),
-        (BURN, {"cpu_s": 1}, "ProgramLost", "was killed: it has used its 1 s of CPU time"),
+        (LOOP, {"patience_s": 2.0}, "ProgramLost", "has not answered for 2 s (an endless loop?)"),
+        (BURN, {"cpu_s": 2}, "ProgramLost", "was killed: it has used its 2 s of CPU time"),
         (DEVOUR, {"memory_mib": 256}, "MemoryError", "over its limit of 256 MiB of memory"),
         (BABBLE, {}, "ProgramLost", "said what is no message"),
         (HANG_UP, {"patience_s": 1.0}, "ProgramLost", "of tenant"),

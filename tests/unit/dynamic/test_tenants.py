@@ -94,8 +94,8 @@ async def test_tenants_with_the_same_ids_do_not_see_each_other() -> None:
             assert (await running.ended(tenant, handle))["output"] == tenant
 
         only = await bindings["acme"].create(id="only")
-        for foreign in ("only", "acme/only"):
-            with pytest.raises(InstanceNotFound, match=f'^[^/]*"{foreign}" does not exist'):
+        for foreign in ("only", "acme:only"):
+            with pytest.raises(InstanceNotFound, match=f'^[^:]*"{foreign}" does not exist'):
                 await bindings["zenith"].get(foreign)
         gone = await bindings["zenith"].delete_batch(["only", "same"])
         assert [each.id for each in gone.deleted] == ["same"]
@@ -110,9 +110,9 @@ async def test_tenants_with_the_same_ids_do_not_see_each_other() -> None:
 
         listed = await running.journal.rows(InstanceQuery(NAME, ascending=True))
         ids = [row.creation.id for row in listed]
-        assert ids == ["acme/same", "acme/only", "acme/another"]
+        assert ids == ["acme:same", "acme:only", "acme:another"]
         assert {scope_of(each) for each in ids} == {"acme"}
-        assert (await (await running.raw.get("acme/only")).status()).status
+        assert (await (await running.raw.get("acme:only")).status()).status
 
 
 @in_virtual_time

@@ -129,7 +129,7 @@ async def test_instances_from_before_the_numbers_count_as_the_first(tmp_path: Pa
 
 def test_a_journal_as_a_document_keeps_its_number_and_its_code() -> None:
 
-    creation = Creation("orders", "acme/1", NULL, 0, code="abc", logic=NEXT)
+    creation = Creation("orders", "acme:1", NULL, 0, code="abc", logic=NEXT)
     stored = StoredInstance(InstanceRow(1, creation, InstanceStatus.QUEUED, 0), [])
     assert from_document(to_document(stored), "here") == stored
     without = msgspec.json.decode(to_document(stored))

@@ -145,6 +145,6 @@ def test_an_instance_that_is_pinned_to_its_code_goes_on_whatever_the_project_has
     copy, _ = changed(project, tmp_path, '"reserve stock"', '"put aside"')
     document = json.loads((folder / "order-1.json").read_text())
     pinned = tmp_path / "pinned.json"
-    pinned.write_text(json.dumps({**document, "id": "acme/order-1", "code": "41ef"}))
+    pinned.write_text(json.dumps({**document, "id": "acme:order-1", "code": "41ef"}))
     result = command("replay", copy, "--from", pinned)
-    assert (result.exit_code, result.stdout) == (0, "✓ orders / acme/order-1: goes on\n")
+    assert (result.exit_code, result.stdout) == (0, "✓ orders / acme:order-1: goes on\n")

@@ -106,12 +106,12 @@ async def test_what_is_published_is_listed(emulator: Emulated) -> None:
 
 
 async def test_the_operator_reaches_the_instances_of_all_tenants(emulator: Emulated) -> None:
-    creation = Creation("waits", "acme/1", msgspec.Raw(b"{}"), emulator.engine.now_ms())
+    creation = Creation("waits", "acme:1", msgspec.Raw(b"{}"), emulator.engine.now_ms())
     await emulator.engine.create([creation], may_be_taken=True)
     for api in (LOCAL, REMOTE):
         listed = await emulator.result("GET", f"{api}/waits/instances")
-        assert [each["id"] for each in listed] == ["acme/1"]
-        shown = await emulator.result("GET", f"{api}/waits/instances/acme%2F1")
+        assert [each["id"] for each in listed] == ["acme:1"]
+        shown = await emulator.result("GET", f"{api}/waits/instances/acme:1")
         assert shown["params"] == {}
-    status, _ = await emulator.send("POST", f"{LOCAL}/waits/instances", {"id": "acme/2"})
+    status, _ = await emulator.send("POST", f"{LOCAL}/waits/instances", {"id": "acme:2"})
     assert status != 200, "nobody creates one by hand"
