@@ -32,7 +32,8 @@ from emulator.projection.events import EventFilter
 class NewInstance(msgspec.Struct, frozen=True):
     """An instance to create. `params` is a stored value; a retention of None means the workflow's default.
 
-    `hook` is the token that it claims; `parent` names the step of a run that creates it (see `domain.instance.Creation`).
+    `hook` is the token that it claims; `parent` names the step of a run that creates it (see `domain.instance.Creation`);
+    `code` is the hash of the code that a dynamic workflow shall run.
     """
 
     id: str
@@ -42,6 +43,7 @@ class NewInstance(msgspec.Struct, frozen=True):
     hook: HookRequest | None = None
     attributes: dict[str, str] | None = None
     parent: str | None = None
+    code: str | None = None
 
 
 class RollbackReport(msgspec.Struct, frozen=True):
@@ -205,6 +207,8 @@ class EngineHost:
     def __init__(self, engine: Engine, base_url: Callable[[], str] = str) -> None:
         self._engine = engine
         self._base_url = base_url
+        self.codes = engine.journal.codes
+        self.time_ms = engine.now_ms
 
     async def create(
         self,
@@ -225,6 +229,7 @@ class EngineHost:
                 success_retention_ms=each.success_retention_ms,
                 error_retention_ms=each.error_retention_ms,
                 parent=each.parent,
+                code=each.code,
             )
             for each in given
         ]

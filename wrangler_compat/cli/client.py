@@ -89,6 +89,24 @@ class Client:
         """Everything there is to see of an instance."""
         return self.ask("GET", workflow, "instances", instance_id)
 
+    def ask_plainly(self, method: str, *path: str, body: object = _NO_BODY) -> Any:
+        """Send a request to an API that answers without an envelope; the whole answer.
+
+        Raises:
+            NotReached: no emulator answers.
+            ClickException: it refuses; the message is the server's.
+        """
+        response = self._send(method, path, {}, body)
+        try:
+            answer: Any = response.json()
+            if response.is_success:
+                return answer
+            # Who may not ask at all is told so in an envelope.
+            text: str = (answer.get("refusal") or answer["errors"][0])["message"]
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise self._stranger(response.status_code) from None
+        raise self._refused(response.status_code, text)
+
     def _envelope(
         self, method: str, path: tuple[str, ...], query: Mapping[str, object], body: object
     ) -> Json:

@@ -27,6 +27,7 @@ except SystemExit:
         ["workflows", "trigger"],
         ["schedules", "next", "--help"],
         ["streams", "read", "--help"],
+        ["dynamic", "publish", "--help"],
     ],
 )
 def test_help_and_usage_need_no_slow_module(command: list[str]) -> None:
