@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 import emulator.errors
-from bindings.host import NewInstance
+from bindings.host import NewInstance, StreamReport
 from emulator.core.inputs import (
     AttributesRequested,
     DeleteRequested,
@@ -33,6 +33,13 @@ PREFIX: Final = "/cdn-cgi/workflow-emulator"
 END: Final = "end"
 REFUSED: Final = "refused"
 """How a stream of events says that it is over: after the terminal event, or for a reason."""
+
+CHUNK: Final = "chunk"
+"""What a chunk is called in a stream of them."""
+
+TAIL_INDEX: Final = "x-workflow-stream-tail-index"
+RUN_ID: Final = "x-workflow-run-id"
+"""Headers of a stream: the index of its last chunk when the answer began, and the instance's id."""
 
 ASKS: Final[dict[str, type[Input]]] = {
     "pause": PauseRequested,
@@ -77,6 +84,41 @@ class Refused(msgspec.Struct, frozen=True):
     refusal: Refusal
 
 
+class CodePlace(msgspec.Struct, frozen=True):
+    """Where a code does not compile, counted from 1; null where no place is to blame."""
+
+    file: str | None
+    line: int | None
+    column: int | None
+
+
+class CodeRefused(Refused, frozen=True):
+    """The answer when a code is refused."""
+
+    place: CodePlace
+
+
+class Published(msgspec.Struct, frozen=True):
+    """A version of a tenant's workflow; `hash` is what instances are pinned to."""
+
+    tenant: str
+    name: str
+    version: str
+    hash: str
+
+
+class ListedVersion(Published, frozen=True):
+    """A version in a listing, with the time of its publishing."""
+
+    created_ms: int
+
+
+class Versions(msgspec.Struct, frozen=True):
+    """What has been published, in its order."""
+
+    versions: list[ListedVersion]
+
+
 class Created(msgspec.Struct, frozen=True):
     """For each of the instances null, or that its id is taken."""
 
@@ -101,6 +143,12 @@ class Resume(msgspec.Struct, frozen=True):
     token: TokenKey
     payload: msgspec.Raw
     resume_id: str | None = None
+
+
+class StreamList(msgspec.Struct, frozen=True):
+    """The streams of an instance."""
+
+    streams: list[StreamReport]
 
 
 class Waited(msgspec.Struct, frozen=True):
@@ -165,3 +213,17 @@ def exception_of(refusal: Refusal) -> EmulatorError:
     if refusal.detail:
         error.detail = refusal.detail  # pyright: ignore[reportAttributeAccessIssue]
     return error
+
+
+def split_frames(text: bytes) -> tuple[list[dict[str, str]], bytes]:
+    """Read the frames that are whole at the beginning of a stream, as their fields; and what is left.
+
+    Comments are left out. Only line feeds end a line: texts may hold other separators.
+    """
+    *whole, rest = text.split(b"\n\n")
+    frames: list[dict[str, str]] = []
+    for frame in whole:
+        lines = [line for line in frame.decode().split("\n") if not line.startswith(":")]
+        if lines:
+            frames.append(dict(line.split(": ", 1) for line in lines))
+    return frames, rest

@@ -9,6 +9,7 @@ instance runs, which is after the module is imported.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
@@ -19,7 +20,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from bindings.ambient import hosting
-from bindings.entrypoint import WorkflowEntrypoint, program_of
+from bindings.dynamic.store import CodeStore
+from bindings.dynamic.tenants import Tenants
+from bindings.entrypoint import WorkflowEntrypoint
 from bindings.host import EngineHost
 from bindings.workflow import Workflow
 from emulator.domain.config import FAST_DEFAULTS, PRODUCTION_DEFAULTS
@@ -139,14 +142,16 @@ async def open_project(
         arrangements=arrangements,
     )
     host = EngineHost(engine)
+    store = CodeStore(journal.codes, engine.now_ms)
+    tenants = Tenants(store, has_processes=isinstance(clock, SystemClock))
     bindings = {each.binding: Workflow(host, each.name) for each in own if each.binding}
     context = ExecutionContext({each.class_name: Workflow(host, each.name) for each in own})
-    with project_imports(config), hosting(host):
+    with project_imports(config), hosting(host, asyncio.get_running_loop()):
         env = await make_env(_with_foreign(config), bindings, stand_ins)
         with running(env, context):
             loaded = load(config)
             for name, workflow in loaded.workflows.items():
-                programs[name] = program_of(workflow, context, env, defaults, host)
+                programs[name] = tenants.program_of(workflow, context, env, defaults, host)
             await engine.start()
             try:
                 project = Project(
@@ -156,6 +161,7 @@ async def open_project(
                     yield project
             finally:
                 await engine.close()
+                await tenants.close()
 
 
 def _worker_info(config: WorkerConfig) -> WorkerInfo:

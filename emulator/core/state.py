@@ -28,8 +28,8 @@ class StepState:
     """One step. `finished_seq` is the number of the entry that ended it (0: open), `start_seq` of the one that began it.
 
     `due_ms` is the deadline that is open: a sleep's end, a wait's timeout, a retry. A `do` has `config`, `attempt` (the
-    last one started) and `in_flight`; a wait has `event_type`, and
-    `again` (see `WaitStarted`); `until` marks a `sleep_until`.
+    last one started) and `in_flight`; a wait has `event_type`, and `again` (see `WaitStarted`); a hook that has its token
+    has `hook_id`; `until` marks a `sleep_until`.
     """
 
     key: StepKey
@@ -45,6 +45,7 @@ class StepState:
     timeout_ms: int = 0
     again: int = 0
     event_type: str = ""
+    hook_id: str = ""
     abandoned: bool = False
     until: bool = False
 
@@ -122,6 +123,7 @@ class Life:
     `requested`: asked and not answered. `in_flight`: callbacks being called. `held`: asked while nothing new may start.
     `at_rest`: it has come to rest since it was last told or asked something.
     `registering`: it runs only to find rollback handlers; `handlers` are the steps whose handler it holds.
+    `losses`: how many runs in a row were lost, `finished_at_loss` the finished steps at the last (see `core.losses`).
     """
 
     incarnation: int = 0
@@ -132,6 +134,8 @@ class Life:
     in_flight: set[StepKey] = field(default_factory=set[StepKey])
     held: list[StepRequest] = field(default_factory=list[StepRequest])
     handlers: set[StepKey] = field(default_factory=set[StepKey])
+    losses: int = 0
+    finished_at_loss: int = 0
 
 
 @dataclass(slots=True)
@@ -159,6 +163,11 @@ class InstanceState:
     rollback: RollbackState | None = None
     life: Life = field(default_factory=Life, compare=False)
     modifiers: Modifiers | None = field(default=None, compare=False)
+
+    def hook_of(self, step: StepKey) -> HookState | None:
+        """The hook that a step has opened; None if it has none, or another instance holds its token."""
+        opened = self.steps.get(step)
+        return None if opened is None else self.hooks.get(opened.hook_id)
 
     @property
     def is_terminal(self) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 from emulator.domain.duration import parse_duration
 from emulator.domain.instance import InstanceKey, scope_of
 from emulator.domain.limits import DAY_MS, MAX_HOOK_RETENTION_MS, MAX_HOOK_TOKEN_BYTES
-from emulator.domain.names import is_unicode
+from emulator.domain.names import has_control, is_unicode
 from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import HookRetentionTooLong, InvalidHook
 
@@ -99,7 +99,7 @@ class HookRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 def check_token(token: object) -> str:
-    """Accept a token: any text that is not blank, of at most 512 bytes of UTF-8.
+    """Accept a token: any text that is not blank and has no control characters, of at most 512 bytes of UTF-8.
 
     Raises:
         InvalidHook: it is none.
@@ -108,6 +108,8 @@ def check_token(token: object) -> str:
         raise InvalidHook(f"A hook's token is a text, not {token!r}.")
     if not token.strip():
         raise InvalidHook("A hook's token must not be blank. Leave it out to get one made up.")
+    if has_control(token):
+        raise InvalidHook(f"A hook's token must have no control characters, as {token!r} has.")
     if not is_unicode(token):
         raise InvalidHook(f"A hook's token must be valid Unicode, not {token!r}.")
     size_bytes = len(token.encode())
@@ -127,6 +129,7 @@ def check_resume_id(resume_id: object) -> str:
     if (
         not isinstance(resume_id, str)
         or not resume_id.strip()
+        or has_control(resume_id)
         or not is_unicode(resume_id)
         or len(resume_id.encode()) > MAX_HOOK_TOKEN_BYTES
     ):

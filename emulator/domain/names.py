@@ -13,20 +13,28 @@ from emulator.domain.limits import (
     MAX_INSTANCE_ID_CHARS,
     MAX_LOOKUP_ID_CHARS,
     MAX_STEP_NAME_CHARS,
+    MAX_STREAM_NAME_CHARS,
     MAX_WORKFLOW_NAME_CHARS,
 )
 from emulator.errors import (
     InvalidEventType,
+    InvalidInput,
     InvalidInstanceId,
     InvalidStepName,
+    InvalidStream,
     InvalidWorkflowName,
 )
 
 RESERVED: Final = "\x1f"
-"""What the names of steps begin with that no user has written: `check_step_name` refuses it."""
+"""What the engine's own names begin with. No user can: names of steps and streams have no control characters."""
+
+DEFAULT_STREAM: Final = "default"
+"""The name of the stream that is meant where none is named."""
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_-]*")
-_LOOKUP_ID: Final = re.compile(r"[a-zA-Z0-9, */#_-]+")
+_LOOKUP_ID: Final = re.compile(r"[a-zA-Z0-9, */#:_-]+")
+_VERSION: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.+-]*")
+_CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _NOT_IN_NAMES: Final = re.compile(r"[\x00-\x1f\ud800-\udfff]")
 _RESERVED_ID: Final = re.compile(r"cf_[0-9a-f]{64}|batch|terminate|terminateAll")
 
@@ -42,6 +50,38 @@ def check_workflow_name(name: object) -> str:
     return str(name)
 
 
+def check_tenant_name(name: object, what: str = "tenant") -> str:
+    """Accept the name of a tenant, or of a dynamic workflow of one (then `what` says so); the rule is that of workflows.
+
+    Raises:
+        InvalidInput: it is not 1 to 64 letters, digits, "_" or "-" that do not start with "-".
+    """
+    if not _is_name(name, MAX_WORKFLOW_NAME_CHARS):
+        raise InvalidInput(
+            f"The name of a {what} has 1 to {MAX_WORKFLOW_NAME_CHARS} letters, digits, underscores or hyphens and does "
+            f"not start with a hyphen; it cannot be {name!r}."
+        )
+    return str(name)
+
+
+def check_version(version: object) -> str:
+    """Accept the label of a version, such as `v3` or `1.4.0`.
+
+    Raises:
+        InvalidInput: it is not 1 to 64 letters, digits, "_", "-", "." or "+" that start with a letter, a digit or "_".
+    """
+    if (
+        not isinstance(version, str)
+        or len(version) > MAX_WORKFLOW_NAME_CHARS
+        or not _VERSION.fullmatch(version)
+    ):
+        raise InvalidInput(
+            f"A version has 1 to {MAX_WORKFLOW_NAME_CHARS} letters, digits, underscores, hyphens, dots or plus signs "
+            f"and starts with a letter, a digit or an underscore; it cannot be {version!r}."
+        )
+    return version
+
+
 def check_new_instance_id(instance_id: object) -> str:
     """Accept an id for an instance to be created (Cloudflare: Workers API, create).
 
@@ -54,7 +94,7 @@ def check_new_instance_id(instance_id: object) -> str:
 
 
 def check_instance_id(instance_id: object) -> str:
-    """Accept an id to look up, which may be that of a scheduled instance: `*/30 * * * *-1786001400000`.
+    """Accept an id to look up, which may be that of a scheduled instance, `*/30 * * * *-1786001400000`, or a tenant's, `acme:1`.
 
     Raises:
         InvalidInstanceId: no instance can have this id.
@@ -91,6 +131,26 @@ def check_step_name(name: object) -> str:
     return name
 
 
+def check_stream_name(name: object) -> str:
+    """Accept the name of a stream (its namespace); None is the default stream, which is also called `default`.
+
+    Raises:
+        InvalidStream: it is not a text, is empty, over 256 UTF-16 units, or holds a character below U+0020.
+    """
+    if name is None:
+        return DEFAULT_STREAM
+    if (
+        not isinstance(name, str)
+        or not 1 <= _utf16_units(name) <= MAX_STREAM_NAME_CHARS
+        or _NOT_IN_NAMES.search(name)
+    ):
+        raise InvalidStream(
+            f"The namespace of a stream is a text of 1 to {MAX_STREAM_NAME_CHARS} characters without control "
+            f"characters, not {name!r}"
+        )
+    return name
+
+
 def check_event_type(event_type: object) -> str:
     """Accept a type of event (Cloudflare: events and parameters; the local engine does not check it).
 
@@ -109,6 +169,11 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def has_control(text: str) -> bool:
+    """Whether there is a character below U+0020 in it."""
+    return _CONTROL.search(text) is not None
 
 
 def _is_name(name: object, max_chars: int) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from emulator.domain.status import InstanceStatus
-from emulator.domain.steps import StepKind
+from emulator.domain.steps import CLOUDFLARE_KINDS
 from wrangler_compat.cli.client_options import Emulator, asks_emulator, json_value
 from wrangler_compat.cli.following import follow
 from wrangler_compat.cli.wording import Json, pretty
@@ -157,7 +157,7 @@ def resume(workflow: str, instance_id: str, url: str, token: str | None, as_json
 @click.argument("instance_id", metavar="ID")
 @click.option("--from-step-name", help="Keep the results of the steps before this one.")
 @click.option("--from-step-count", type=click.IntRange(min=1), help="Which step of that name.")
-@click.option("--from-step-type", type=click.Choice([each.value for each in StepKind]))
+@click.option("--from-step-type", type=click.Choice([each.value for each in CLOUDFLARE_KINDS]))
 @asks_emulator
 def restart(
     workflow: str,

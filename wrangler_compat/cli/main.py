@@ -12,10 +12,12 @@ import click
 COMMANDS: Final = {
     "check": "wrangler_compat.cli.check:check",
     "dev": "wrangler_compat.cli.dev:dev",
+    "dynamic": "wrangler_compat.cli.dynamic:dynamic",
     "export": "wrangler_compat.cli.export:export",
     "replay": "wrangler_compat.cli.replay:replay",
     "run": "wrangler_compat.cli.run:run",
     "schedules": "wrangler_compat.cli.schedules:schedules",
+    "streams": "wrangler_compat.cli.streams:streams",
     "workflows": "wrangler_compat.cli.workflows:workflows",
 }
 """Where each command is."""

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bindings import wire
-from bindings.host import EngineHost, NewInstance
+from bindings.host import EngineChunks, EngineHost, NewInstance
 from emulator.core.inputs import AttributesRequested, EventSent, Input
 from emulator.domain import values
 from emulator.domain.attributes import check_attributes
@@ -26,10 +26,17 @@ from emulator.domain.duration import retention_ms
 from emulator.domain.hooks import TokenKey, check_resume_id, check_token
 from emulator.domain.instance import InstanceKey
 from emulator.domain.limits import MAX_BATCH_INSTANCES
-from emulator.domain.names import check_event_type, check_instance_id, check_new_instance_id
+from emulator.domain.names import (
+    check_event_type,
+    check_instance_id,
+    check_new_instance_id,
+    check_stream_name,
+)
+from emulator.engine.reading import StreamReader
 from emulator.engine.subscription import Subscription
 from emulator.errors import (
     Conflict,
+    DynamicCodeError,
     EmulatorError,
     InvalidBatch,
     InvalidInput,
@@ -37,6 +44,13 @@ from emulator.errors import (
     NotFound,
     SerializationError,
 )
+from wrangler_compat.rest.chunk_stream import (
+    chunk_frames,
+    plain_stream,
+    start_index,
+    wants_events,
+)
+from wrangler_compat.rest.dynamic import dynamic_routes
 from wrangler_compat.rest.event_stream import event_stream, frame, frames, wanted_events
 from wrangler_compat.rest.operations import Operations
 from wrangler_compat.rest.requests import MAX_BODY_BYTES, read_body, segment
@@ -49,6 +63,7 @@ PATIENCE_S: Final = 20.0
 _STATUSES: Final[dict[type, int]] = {
     NotFound: 404,
     Conflict: 409,
+    DynamicCodeError: 422,
     InvalidInput: 400,
     EmulatorError: 500,
 }
@@ -69,6 +84,10 @@ def binding_api(operations: Operations) -> Starlette:
             Route("/find", api.find, methods=["POST"]),
             Route("/holder", api.holder, methods=["POST"]),
             Route("/resume", api.resume, methods=["POST"]),
+            Route(one + "/streams", api.list_streams, methods=["GET"]),
+            Route(one + "/streams/{namespace}/info", api.stream_info, methods=["GET"]),
+            Route(one + "/streams/{namespace}", api.read_stream, methods=["GET"]),
+            *dynamic_routes(operations.engine),
         ],
         exception_handlers={
             EmulatorError: _refused,
@@ -130,6 +149,22 @@ class _BindingApi:
         await subscription.open()
         return event_stream(_with_its_end(frames(subscription, self._clock)))
 
+    async def list_streams(self, request: Request) -> Response:
+        return _answer(wire.StreamList(await self._host.streams(_key(request))))
+
+    async def stream_info(self, request: Request) -> Response:
+        return _answer(await self._host.stream(_key(request), _namespace(request)))
+
+    async def read_stream(self, request: Request) -> Response:
+        key = _key(request)
+        reader = StreamReader(self._engine, key, _namespace(request), start_index(request))
+        info = await reader.open()
+        headers = {wire.RUN_ID: key.id, wire.TAIL_INDEX: str(info.tail_index)}
+        if wants_events(request):
+            chunks = _with_its_end(chunk_frames(EngineChunks(reader), self._clock))
+            return event_stream(chunks, headers)
+        return plain_stream(reader, headers)
+
 
 async def _with_its_end(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     try:
@@ -153,6 +188,10 @@ def _key(request: Request) -> InstanceKey:
     return InstanceKey(segment(request, "workflow"), segment(request, "id"))
 
 
+def _namespace(request: Request) -> str:
+    return check_stream_name(segment(request, "namespace"))
+
+
 def _checked_instance(given: NewInstance) -> NewInstance:
     for retention in (given.success_retention_ms, given.error_retention_ms):
         if retention is not None:
@@ -166,7 +205,11 @@ def _checked_instance(given: NewInstance) -> NewInstance:
     if given.attributes is not None:
         check_attributes(given.attributes)
     return msgspec.structs.replace(
-        given, id=check_new_instance_id(given.id), params=params, hook=hook
+        given,
+        id=check_new_instance_id(given.id),
+        params=params,
+        hook=hook,
+        code=None,  # what code an instance runs is decided by the dispatcher, in the Worker
     )
 
 
@@ -193,6 +236,9 @@ def _checked_value(given: msgspec.Raw, where: str) -> msgspec.Raw:
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, EmulatorError)
     status = next(_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES)
+    if isinstance(error, DynamicCodeError):
+        place = wire.CodePlace(error.file, error.line, error.column)
+        return _answer(wire.CodeRefused(wire.refusal_of(error), place), status)
     return _answer(wire.Refused(wire.refusal_of(error)), status)
 
 

@@ -28,7 +28,7 @@ from emulator.domain.duration import retention_ms
 from emulator.domain.instance import Creation, InstanceKey, TriggerSource
 from emulator.domain.names import check_new_instance_id, is_reserved_id
 from emulator.domain.status import TERMINAL, InstanceStatus
-from emulator.domain.steps import StepKey
+from emulator.domain.steps import StepKey, StepKind
 from emulator.engine.engine import Engine
 from emulator.engine.programs import WorkflowDefinition
 from emulator.errors import (
@@ -292,7 +292,7 @@ def _ended_status(state: InstanceState) -> InstanceStatus | None:
 
 def _input_of(change: StatusChange) -> Input:
     target = change.from_
-    step = None if target is None else StepKey(target.kind, target.name, target.count)
+    step = None if target is None else StepKey(StepKind(target.kind), target.name, target.count)
     inputs: dict[str, Callable[[], Input]] = {
         "pause": PauseRequested,
         "resume": ResumeRequested,

@@ -60,7 +60,7 @@ async def test_a_payload_that_cannot_be_stored_is_refused_and_nothing_written() 
             ("x" * (1 << 20) + "x", PayloadTooLarge),
         ):
             assert type(await refusal_of(resume_hook(T, payload))) is error
-        for resume_id in ("", 5, "\ud800", "x" * 513, b"r"):
+        for resume_id in ("", 5, "\ud800", "\x1f", "x" * 513, b"r"):
             wrong: Any = resume_id
             refused = await refusal_of(resume_hook(T, 1, resume_id=wrong))
             assert isinstance(refused, InvalidHook), resume_id

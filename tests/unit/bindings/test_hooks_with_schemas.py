@@ -198,8 +198,13 @@ async def test_the_claim_of_a_start_gets_its_schema_when_it_is_opened() -> None:
 
 @in_virtual_time
 async def test_an_early_payload_that_does_not_match_is_told_where_it_is_taken() -> None:
-    async with Project(waits_for(Approval)) as project:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        await step.sleep("before", "1 minute")
+        return await step.create_hook(token=T, schema=Approval)
+
+    async with Project(run) as project:
         instance = await project.workflow.create(hook=T)
+        await project.becomes(instance, "waiting")
         await resume_hook(T, {"approved": 5})
         status = await project.ended(instance)
         assert status["error"]["name"] == "TypeValidationError"

@@ -26,6 +26,8 @@ except SystemExit:
         ["workflows", "instances", "--help"],
         ["workflows", "trigger"],
         ["schedules", "next", "--help"],
+        ["streams", "read", "--help"],
+        ["dynamic", "publish", "--help"],
     ],
 )
 def test_help_and_usage_need_no_slow_module(command: list[str]) -> None:

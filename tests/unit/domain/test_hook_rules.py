@@ -27,13 +27,13 @@ from emulator.errors import HookRetentionTooLong, InvalidAttributes, InvalidHook
 NOW_MS = 1_000_000
 
 
-@pytest.mark.parametrize("token", ["a", " a ", "order:1", "ä/😀", "x" * 512, "ä" * 256, "\0"])
+@pytest.mark.parametrize("token", ["a", " a ", "order:1", "ä/😀", "x" * 512, "ä" * 256])
 def test_a_token_is_any_text_that_is_not_blank(token: str) -> None:
     assert check_token(token) == token
 
 
 @pytest.mark.parametrize(
-    "token", ["", " ", "\t\n", None, 1, b"a", ["a"], "x" * 513, "ä" * 257, "\ud800"]
+    "token", ["", " ", "\t\n", None, 1, b"a", ["a"], "x" * 513, "ä" * 257, "\ud800", "a\0", "\x1f"]
 )
 def test_what_is_no_token(token: object) -> None:
     with pytest.raises(InvalidHook) as refused:
