@@ -21,7 +21,7 @@ from emulator.domain.duration import retention_ms
 from emulator.domain.hooks import HookRequest, check_token, min_retention
 from emulator.domain.instance import InstanceKey
 from emulator.domain.limits import MAX_BATCH_INSTANCES, MAX_VALUE_BYTES
-from emulator.domain.names import check_known_id, check_new_instance_id, is_reserved_id
+from emulator.domain.names import check_instance_id, check_new_instance_id, is_reserved_id
 from emulator.domain.values import JsDict
 from emulator.errors import (
     EntityConflictError,
@@ -239,7 +239,7 @@ class Workflow:
             InstanceNotFound: there is none of this id.
             InvalidInstanceId: no instance can have this id.
         """
-        key = InstanceKey(self._name, check_known_id(id))
+        key = InstanceKey(self._name, check_instance_id(id))
         await self._host.status(key)
         return WorkflowInstance(self._host, key)
 
@@ -262,7 +262,7 @@ class Workflow:
             )
         try:
             for each in ids:
-                check_known_id(each)
+                check_instance_id(each)
         except InvalidInstanceId:
             raise InvalidInstanceId(_INVALID_ID) from None
         # All at once: a caller that is cancelled leaves no half of it undone.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from emulator.domain.instance import SCOPE_MARK
 from emulator.domain.limits import (
     MAX_EVENT_TYPE_CHARS,
     MAX_INSTANCE_ID_CHARS,
@@ -91,17 +90,6 @@ def check_new_instance_id(instance_id: object) -> str:
     if not _is_name(instance_id, MAX_INSTANCE_ID_CHARS):
         raise InvalidInstanceId
     return str(instance_id)
-
-
-def check_known_id(instance_id: object) -> str:
-    """Accept an id that a binding looks up: not a tenant's, which only the tenant's own binding finds.
-
-    Raises:
-        InvalidInstanceId: no instance of the binding can have this id.
-    """
-    if SCOPE_MARK in str(instance_id):
-        raise InvalidInstanceId
-    return check_instance_id(instance_id)
 
 
 def check_instance_id(instance_id: object) -> str:
