@@ -390,7 +390,7 @@ async def test_a_batch_of_deletions_answers_for_every_position() -> None:
         ("a", InvalidBatch, "(body) Provided argument is invalid"),
         (None, InvalidBatch, "(body) Provided argument is invalid"),
         ({"a"}, InvalidBatch, "(body) Provided argument is invalid"),
-        (["a", "b:c"], InvalidInstanceId, "(instance.invalid_id) Instance ID is invalid"),
+        (["a", "b;c"], InvalidInstanceId, "(instance.invalid_id) Instance ID is invalid"),
         (["a", 7], InvalidInstanceId, "(instance.invalid_id) Instance ID is invalid"),
     ],
 )
