@@ -45,7 +45,7 @@ from emulator.domain.instance import InstanceKey
 from emulator.domain.steps import StepKey
 from emulator.engine.attempts import Attempt, Raised, Verdict
 from emulator.engine.outputs import PAGE_BYTES, PAGE_CHUNKS, StoredOutput, output_stream
-from emulator.engine.programs import RunEvent, WorkflowDefinition
+from emulator.engine.programs import RunEvent, WorkflowDefinition, uncaught
 from emulator.engine.steps import (
     AttemptContext,
     Compensation,
@@ -57,7 +57,7 @@ from emulator.engine.steps import (
 from emulator.engine.streams import Streams, Writer, Writing, enter_run, is_in_run
 from emulator.engine.threads import keep_for_ever
 from emulator.engine.tokens import TokenMaker
-from emulator.errors import ProgramLost, RollbackPhase, StepFailure
+from emulator.errors import ProgramLost, RollbackPhase
 from emulator.journal.port import ChunkRow
 from emulator.timing.alarm import Timers
 
@@ -159,7 +159,9 @@ class Incarnation:
                 self._host.post(RunLost(self.number, failure_of(error)))
         except BaseException as error:
             if not self._is_closed:
-                self._end(RunRaised(self.number, self._uncaught(error)))
+                self._end(
+                    RunRaised(self.number, uncaught(error, self._definition, self._state.creation))
+                )
         else:
             if not self._is_closed:
                 self._end(RunReturned(self.number, output))
@@ -167,24 +169,6 @@ class Incarnation:
     def _end(self, end: RunReturned | RunRaised) -> None:
         self.say_later()
         self._host.post(end)
-
-    def _uncaught(self, error: BaseException) -> Failure:
-        failure = failure_of(error)
-        if not isinstance(error, StepFailure):
-            creation = self._state.creation
-            log.error(
-                "workflow %s, instance %s raised", creation.workflow, creation.id, exc_info=error
-            )
-        if (
-            failure.name == "NonRetryableError"
-            and not self._definition.preserve_non_retryable_message
-        ):
-            return Failure(
-                "WorkflowFatalError",
-                "The execution of the Workflow instance was terminated, as a step threw an NonRetryableError "
-                "and it was not handled",
-            )
-        return failure
 
     # what it asks
 
@@ -431,50 +415,45 @@ class Incarnation:
         )
 
     def _attempt_over(self, attempt: Attempt, verdict: Verdict) -> None:
+        self._over(attempt, verdict, self._post_verdict)
+
+    def _rollback_over(self, attempt: Attempt, verdict: Verdict) -> None:
+        self._over(attempt, verdict, self._post_rollback)
+
+    def _over(
+        self, attempt: Attempt, verdict: Verdict, post: Callable[[StepKey, int, Verdict], None]
+    ) -> None:
         step, number = attempt.context.step, attempt.context.attempt
         self._attempts.pop(step, None)
         writer = self._writing.over(step)
         if writer is not None:
             # Not before what it has begun to write is in the engine's hands.
-            writer.end(partial(self._post_verdict, step, number, verdict))
+            writer.end(partial(post, step, number, verdict))
         else:
-            self._post_verdict(step, number, verdict)
+            post(step, number, verdict)
 
     def _post_verdict(self, step: StepKey, number: int, verdict: Verdict) -> None:
-        if isinstance(verdict, Raised) and isinstance(verdict.error, ProgramLost):
-            self._host.post(RunLost(self.number, verdict.failure))
-        elif isinstance(verdict, Raised):
+        if isinstance(verdict, Raised):
             self._causes[step] = verdict.error
-            self._host.post(
-                AttemptRaised(
-                    self.number, step, number, verdict.failure, verdict.retryable, verdict.base_delay_ms,
-                    verdict.delay_error, verdict.retry_after_ms,
-                )
-            )  # fmt: skip
+            self._host.post(self._raised(AttemptRaised, step, number, verdict))
         else:
             self._host.post(AttemptReturned(self.number, step, number, verdict))
 
-    def _rollback_over(self, attempt: Attempt, verdict: Verdict) -> None:
-        step, number = attempt.context.step, attempt.context.attempt
-        self._attempts.pop(step, None)
-        writer = self._writing.over(step)
-        if writer is not None:
-            writer.end(partial(self._post_rollback, step, number, verdict))
-        else:
-            self._post_rollback(step, number, verdict)
-
     def _post_rollback(self, step: StepKey, number: int, verdict: Verdict) -> None:
-        if isinstance(verdict, Raised) and isinstance(verdict.error, ProgramLost):
-            self._host.post(RunLost(self.number, verdict.failure))
-        elif isinstance(verdict, Raised):
-            self._host.post(
-                RollbackRaised(
-                    self.number, step, number, verdict.failure, verdict.retryable, verdict.base_delay_ms,
-                    verdict.delay_error, verdict.retry_after_ms,
-                )
-            )  # fmt: skip
+        if isinstance(verdict, Raised):
+            self._host.post(self._raised(RollbackRaised, step, number, verdict))
         else:
             self._host.post(RollbackReturned(self.number, step, number))
+
+    def _raised(
+        self, kind: type[AttemptRaised | RollbackRaised], step: StepKey, number: int, raised: Raised
+    ) -> RunInput:
+        if isinstance(raised.error, ProgramLost):
+            return RunLost(self.number, raised.failure)
+        return kind(
+            self.number, step, number, raised.failure, raised.retryable, raised.base_delay_ms, raised.delay_error,
+            raised.retry_after_ms,
+        )  # fmt: skip
 
     # rest and end
 
