@@ -77,7 +77,6 @@ MOST_REFUSALS = 100
 
 MISSING_HANDLER = Failure("RollbackMissing", "Rollback function not available in registry")
 
-
 HookInput = HookRequested | HookDisposeRequested
 
 
@@ -231,7 +230,6 @@ class Incarnation:
         """Put a request to the engine and wait for its outcome; raises what the step failed with."""
         if self._is_closed:
             await self._refuse(asyncio.current_task())
-        self._note_task()
         self.say_later()
         future = self._pending[request.step] = self._loop.create_future()
         self._activity += 1
@@ -244,19 +242,10 @@ class Incarnation:
                 self._host.post(StepAbandoned(self.number, request.step))
             raise
 
-    def _note_task(self) -> None:
-        """The current task waits for this, and shall go with it."""
-        # Not in the frame that waits: a cancelled task refers to that, and the two would be garbage of the slow kind.
-        task = asyncio.current_task(self._loop)
-        if task is not None and task not in self._tasks:
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
     async def said(self, later: Awaitable[Outcome]) -> Outcome:
         """Put to the engine what has been held back, and wait for what comes of one of these."""
         if self._is_closed:
             await self._refuse(asyncio.current_task())
-        self._note_task()
         self.say_later()
         return await asyncio.shield(later)
 
@@ -271,7 +260,12 @@ class Incarnation:
         return future
 
     def say_later(self) -> None:
-        """Put to the engine what has been held back."""
+        """Put to the engine what has been held back. The task that does so goes with this."""
+        # Here, for a cancelled task refers to the frame that waits: the two would be garbage of the slow kind.
+        task = asyncio.current_task(self._loop)
+        if task is not None and task not in self._tasks:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         if not self._later or self._is_closed:
             return
         later, self._later = self._later, []
@@ -483,10 +477,7 @@ class Incarnation:
         )
 
     def close(self, rollbacks_for: int | None = None) -> None:
-        """Unwind user code.
-
-        Its rollback handlers can still be called when the number is given under which they shall speak.
-        """
+        """Unwind user code. Its rollback handlers can still be called if the number is given under which they speak."""
         if not self._is_closed:
             self._is_closed = True
             self._code.clear()
