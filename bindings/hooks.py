@@ -160,14 +160,8 @@ async def resume_hook_of(
     token = _token(given)
     if resume_id == "":
         raise InvalidHook("resume_id must not be empty.")
-    where = f'the payload for the hook "{token}"'
-    stored = values.encode(payload, where)
-    key = TokenKey(scope, token)
-    record = await host.hook(key)
-    if record.schema is not None and (schema := schemas.find(record.schema)) is not None:
-        stored = values.encode(schemas.checked(schema, payload), where)
-    record = await host.resume_hook(key, stored, resume_id)
-    return HookInfo.of(record)
+    stored = values.encode(payload, f'the payload for the hook "{token}"')
+    return HookInfo.of(await host.resume_hook(TokenKey(scope, token), stored, resume_id))
 
 
 async def hook_of(host: Host, scope: str, token: object) -> HookInfo:

@@ -11,13 +11,14 @@ from typing import Any, Protocol
 
 import msgspec
 
+from bindings import schemas
 from bindings.convert import js_dict
 from emulator.core.inputs import Input
 from emulator.core.state import InstanceState
 from emulator.domain import values
 from emulator.domain.failure import Failure
 from emulator.domain.hooks import HookRecord, HookRequest, TokenKey
-from emulator.domain.instance import Creation, InstanceKey
+from emulator.domain.instance import Creation, InstanceKey, TriggerSource
 from emulator.domain.status import InstanceStatus
 from emulator.domain.values import JsDict
 from emulator.engine.engine import Engine
@@ -129,7 +130,11 @@ class Host(Protocol):
     async def resume_hook(
         self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
     ) -> HookRecord:
-        """Send a payload to whoever holds a token: see `emulator.engine.hooks`."""
+        """Check a payload against the hook's schema, and send it to whoever holds a token: see `emulator.engine.hooks`.
+
+        Raises:
+            TypeValidationError: it does not match the schema; nothing is stored.
+        """
         ...
 
     async def now_ms(self) -> int:
@@ -169,22 +174,8 @@ class EngineHost:
         is_whole: bool = False,
     ) -> list[EntityConflictError | None]:
         """See `Host`."""
-        now_ms = self._engine.now_ms()
-        creations = [
-            Creation(
-                workflow,
-                each.id,
-                each.params,
-                now_ms,
-                success_retention_ms=each.success_retention_ms,
-                error_retention_ms=each.error_retention_ms,
-                parent=each.parent,
-            )
-            for each in given
-        ]
-        claims = [Claim(each.hook, each.attributes) for each in given]
-        return await self._engine.create(
-            creations, may_be_taken=may_be_taken, claims=claims, is_whole=is_whole
+        return await create_instances(
+            self._engine, workflow, given, may_be_taken=may_be_taken, is_whole=is_whole
         )
 
     async def ask(self, key: InstanceKey, item: Input) -> Any:
@@ -210,6 +201,11 @@ class EngineHost:
         self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
     ) -> HookRecord:
         """See `Host`."""
+        named = (await holder(self._engine, token)).schema
+        if named is not None and (schema := schemas.find(named)) is not None:
+            # Here, where the classes of the project are, whoever sends it.
+            checked = schemas.checked(schema, values.decode(payload))
+            payload = values.encode(checked, f'the payload for the hook "{token.token}"')
         return await resume(self._engine, token, payload, resume_id)
 
     async def now_ms(self) -> int:
@@ -231,6 +227,36 @@ class EngineHost:
     def events(self, key: InstanceKey, wanted: EventFilter) -> EventSource:
         """See `Host`."""
         return Subscription(self._engine, key, wanted)
+
+
+async def create_instances(
+    engine: Engine,
+    workflow: str,
+    given: Sequence[NewInstance],
+    source: TriggerSource = TriggerSource.BINDING,
+    *,
+    may_be_taken: bool = True,
+    is_whole: bool = False,
+) -> list[EntityConflictError | None]:
+    """Create instances in an engine: see `Host.create`."""
+    now_ms = engine.now_ms()
+    creations = [
+        Creation(
+            workflow,
+            each.id,
+            each.params,
+            now_ms,
+            source,
+            success_retention_ms=each.success_retention_ms,
+            error_retention_ms=each.error_retention_ms,
+            parent=each.parent,
+        )
+        for each in given
+    ]
+    claims = [Claim(each.hook, each.attributes) for each in given]
+    return await engine.create(
+        creations, may_be_taken=may_be_taken, claims=claims, is_whole=is_whole
+    )
 
 
 def _report(state: InstanceState) -> StatusReport:
