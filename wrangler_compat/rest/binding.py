@@ -38,6 +38,7 @@ from emulator.errors import (
     SerializationError,
 )
 from wrangler_compat.rest.event_stream import event_stream, frame, frames, wanted_events
+from wrangler_compat.rest.hooks import hook_routes
 from wrangler_compat.rest.operations import Operations
 from wrangler_compat.rest.requests import MAX_BODY_BYTES, read_body, segment
 
@@ -69,6 +70,7 @@ def binding_api(operations: Operations) -> Starlette:
             Route("/find", api.find, methods=["POST"]),
             Route("/holder", api.holder, methods=["POST"]),
             Route("/resume", api.resume, methods=["POST"]),
+            *hook_routes(operations),
         ],
         exception_handlers={
             EmulatorError: _refused,
