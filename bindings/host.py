@@ -6,7 +6,7 @@ the same calls are refused in the same words, wherever the instances run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -161,7 +161,7 @@ class Host(Protocol):
 class EngineHost:
     """The engine of this process."""
 
-    def __init__(self, engine: Engine, base_url: Callable[[], str] = str) -> None:
+    def __init__(self, engine: Engine, base_url: str = "") -> None:
         self._engine = engine
         self._base_url = base_url
 
@@ -214,7 +214,7 @@ class EngineHost:
 
     def base_url(self) -> str:
         """See `Host`."""
-        return self._base_url()
+        return self._base_url
 
     async def status(self, key: InstanceKey) -> StatusReport:
         """See `Host`."""
