@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -57,14 +57,20 @@ class Client:
     ) -> None:
         self._http.close()
 
-    def ask(self, method: str, *path: str, body: object = _NO_BODY) -> Any:
+    def ask(
+        self,
+        method: str,
+        *path: str,
+        body: object = _NO_BODY,
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> Any:
         """Send a request below the prefix; the `result` of the answer.
 
         Raises:
             NotReached: no emulator answers.
             ClickException: it refuses; the message is the server's.
         """
-        return self._envelope(method, path, {}, body)["result"]
+        return self._envelope(method, path, {}, body, headers)["result"]
 
     def page(self, *path: str, query: Mapping[str, object]) -> Page:
         """Read one page of a listing. Parameters that are None are not sent."""
@@ -89,9 +95,14 @@ class Client:
         return self.ask("GET", workflow, "instances", instance_id)
 
     def _envelope(
-        self, method: str, path: tuple[str, ...], query: Mapping[str, object], body: object
+        self,
+        method: str,
+        path: tuple[str, ...],
+        query: Mapping[str, object],
+        body: object,
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> Json:
-        response = self._send(method, path, query, body)
+        response = self._send(method, path, query, body, headers)
         try:
             envelope: Json = response.json()
             if envelope["success"]:
@@ -108,13 +119,19 @@ class Client:
         raise click.ClickException(printable(" ".join(text.split())))
 
     def _send(
-        self, method: str, path: tuple[str, ...], query: Mapping[str, object], body: object
+        self,
+        method: str,
+        path: tuple[str, ...],
+        query: Mapping[str, object],
+        body: object,
+        headers: Mapping[str, str],
     ) -> httpx.Response:
         url = "/".join((self._url + self._prefix, *(quote(part, safe="") for part in path)))
         # Not httpx's own JSON: it cannot write a lone surrogate, and the server shall say that.
         content = None if body is _NO_BODY else json.dumps(body)
         given = {key: str(value) for key, value in query.items() if value is not None}
-        headers = {} if content is None else {"content-type": "application/json"}
+        if content is not None:
+            headers = {"content-type": "application/json", **headers}
         try:
             return self._http.request(method, url, params=given, content=content, headers=headers)
         except (httpx.ConnectError, httpx.ConnectTimeout):

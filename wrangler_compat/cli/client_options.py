@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from wrangler_compat.cli.client import Client
 
 DEFAULT_URL = "http://localhost:8787"
+HOOKS = "/cdn-cgi/workflow-emulator"
+"""Where hooks are asked for."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -13,6 +13,7 @@ COMMANDS: Final = {
     "check": "wrangler_compat.cli.check:check",
     "dev": "wrangler_compat.cli.dev:dev",
     "export": "wrangler_compat.cli.export:export",
+    "hooks": "wrangler_compat.cli.hooks:hooks",
     "replay": "wrangler_compat.cli.replay:replay",
     "run": "wrangler_compat.cli.run:run",
     "schedules": "wrangler_compat.cli.schedules:schedules",

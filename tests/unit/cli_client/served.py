@@ -21,7 +21,7 @@ from emulator.engine.engine import Engine
 from emulator.engine.incarnation import PARK_AFTER_MS
 from emulator.journal.memory import MemoryJournal
 from emulator.testing.clock import EPOCH_MS, VirtualClock
-from tests.unit.rest.emulated import RUNS, workflow
+from tests.unit.rest.emulated import RUNS, Run, workflow
 from wrangler_compat.cli.main import main
 from wrangler_compat.rest.operations import Operations
 from wrangler_compat.server import Access, Server
@@ -98,15 +98,17 @@ class Served:
 
 @contextmanager
 def served(
-    access: Access | None = None, schedules: Mapping[str, Sequence[str]] | None = None
+    access: Access | None = None,
+    schedules: Mapping[str, Sequence[str]] | None = None,
+    runs: Mapping[str, Run] = RUNS,
 ) -> Generator[Served]:
-    """Serve the workflows of `tests.unit.rest.emulated`, those that are named with schedules."""
+    """Serve workflows, those of `tests.unit.rest.emulated` unless others are given; those that are named with schedules."""
     loop = asyncio.new_event_loop()
     clock = VirtualClock()
     scheduled = {name: tuple(map(parse_cron, crons)) for name, crons in (schedules or {}).items()}
     definitions = [
         replace(workflow(name, run), schedules=scheduled.get(name, ()))
-        for name, run in RUNS.items()
+        for name, run in runs.items()
     ]
     engine = Engine(MemoryJournal(), clock, definitions)
     app = Server(_no_worker, Operations(engine, EPOCH_MS), access or Access())

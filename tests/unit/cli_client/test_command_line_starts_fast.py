@@ -26,6 +26,7 @@ except SystemExit:
         ["workflows", "instances", "--help"],
         ["workflows", "trigger"],
         ["schedules", "next", "--help"],
+        ["hooks", "list", "--help"],
     ],
 )
 def test_help_and_usage_need_no_slow_module(command: list[str]) -> None:
