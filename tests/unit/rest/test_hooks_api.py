@@ -15,7 +15,7 @@ from bindings import WorkflowStep
 from bindings.wire import PREFIX
 from emulator.domain.values import JsDict
 from tests.unit.bindings.hosts import transport_to
-from tests.unit.bindings.project import NAME, ONCE, Project, in_virtual_time
+from tests.unit.bindings.project import NAME, ONCE, Project, in_virtual_time, pause_for
 from wrangler_compat.server import Access
 
 TOKEN = "order:1/ä b?"
@@ -259,7 +259,7 @@ async def test_a_retention_that_is_over_is_not_listed() -> None:
         await project.workflow.resume_hook("t", "last")
         await project.ended(made)
         assert [each["token"] for each in await client.ask("GET", "/hooks")] == ["t"]
-        await asyncio.sleep(3_600)
+        await pause_for(3_600)
         assert await client.ask("GET", "/hooks") == []
         assert await client.code("GET", "/hooks/t", status=404) == "hook_not_found"
 

@@ -16,7 +16,7 @@ from bindings.webhook import WEBHOOK_PATH, Webhook
 from emulator.domain.instance import InstanceKey
 from emulator.domain.values import JsDict
 from tests.unit.bindings.hosts import transport_to
-from tests.unit.bindings.project import NAME, ONCE, Project, in_virtual_time
+from tests.unit.bindings.project import NAME, ONCE, Project, in_virtual_time, pause_for
 from tests.unit.rest.streaming import StreamingTransport
 from wrangler_compat.server import Access
 from wrangler_compat.worker.http import Response
@@ -153,7 +153,7 @@ async def answers_by_hand(event: JsDict, step: WorkflowStep) -> Any:
 async def answered(step: WorkflowStep, request: Any, text: str) -> None:
     @step.do("answer", config=ONCE)
     async def answer() -> None:
-        await asyncio.sleep(5)
+        await pause_for(5)
         await request.respond_with(Response(f"got {text}", 418, headers={"X-By": "hand"}))
 
     await answer()
@@ -206,7 +206,7 @@ async def rests(event: JsDict, step: WorkflowStep) -> Any:
 async def test_who_waits_is_told_when_the_run_is_taken_away(call: str) -> None:
     async with calling(rests) as caller:
         waiting = asyncio.create_task(caller.refusal())
-        await asyncio.sleep(60)
+        await pause_for(60)
         assert not waiting.done()
         await getattr(caller.project.handle("a"), call)()
         assert await waiting == (500, "webhook-response-not-sent")
@@ -216,7 +216,7 @@ async def test_who_waits_is_told_when_the_run_is_taken_away(call: str) -> None:
 async def test_who_waits_is_told_when_the_engine_stops() -> None:
     async with calling(rests) as caller:
         waiting = asyncio.create_task(caller.refusal())
-        await asyncio.sleep(60)
+        await pause_for(60)
         await caller.project.engine.close()
         assert await waiting == (500, "webhook-response-not-sent")
         assert await caller.refusal() == (500, 10001)
@@ -226,7 +226,7 @@ async def test_who_waits_is_told_when_the_engine_stops() -> None:
 async def test_a_caller_that_hangs_up_is_waited_for_no_more() -> None:
     async with calling(rests) as caller:
         waiting = asyncio.create_task(caller.call())
-        await asyncio.sleep(60)
+        await pause_for(60)
         assert caller.transport.open_requests == 1
         waiting.cancel()
         await asyncio.wait([waiting])
