@@ -12,6 +12,7 @@ from bindings.hooks import (
 from bindings.instance import WorkflowInstance
 from bindings.run import Run, get_run
 from bindings.step import WorkflowStep
+from bindings.streams import WorkflowReadable, WorkflowWritable
 from bindings.subscription import WorkflowSubscription
 from bindings.webhook import WebhookRequest
 from bindings.workflow import Workflow
@@ -39,8 +40,10 @@ __all__ = [
     "Workflow",
     "WorkflowEntrypoint",
     "WorkflowInstance",
+    "WorkflowReadable",
     "WorkflowStep",
     "WorkflowSubscription",
+    "WorkflowWritable",
     "define_hook",
     "get_hook_by_token",
     "get_run",

@@ -5,6 +5,7 @@ Some calls are right in one of these places only, and what acts on another run i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -36,17 +37,21 @@ class Place(NamedTuple):
 here: ContextVar[Place | None] = ContextVar("workflow_place", default=None)
 """Where the current task runs; None: outside of any instance."""
 
-_hosts: list[Host] = []
+_hosts: list[tuple[asyncio.AbstractEventLoop | None, Host]] = []
 
 
 @contextmanager
-def hosting(host: Host) -> Generator[None]:
-    """Let the functions that name no binding, such as `resume_hook`, mean the instances of this host."""
-    _hosts.append(host)
+def hosting(host: Host, loop: asyncio.AbstractEventLoop | None = None) -> Generator[None]:
+    """Let the functions that name no binding, such as `resume_hook`, mean the instances of this host.
+
+    With a `loop` in the code on that loop only; without one wherever no other host is meant.
+    """
+    entry = (loop, host)
+    _hosts.append(entry)
     try:
         yield
     finally:
-        _hosts.remove(host)
+        _hosts.remove(entry)
 
 
 def current_host(call: str) -> Host:
@@ -58,9 +63,12 @@ def current_host(call: str) -> Host:
     place = here.get()
     if place is not None and place.host is not None:
         return place.host
-    if not _hosts:
-        raise WorkflowContextError(f"{call} means something only while a project runs.")
-    return _hosts[-1]
+    running = asyncio.get_running_loop()
+    for wanted in (running, None):
+        for loop, host in reversed(_hosts):
+            if loop is wanted:
+                return host
+    raise WorkflowContextError(f"{call} means something only while a project runs.")
 
 
 def current_scope() -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from base64 import b32encode
+from hashlib import sha256
+
 from bindings.convert import js_dict, local_datetime
 from emulator.domain.config import DYNAMIC_DELAY, StepConfig
 from emulator.domain.values import JsDict
 from emulator.engine.programs import RunEvent
 from emulator.engine.steps import AttemptContext, WaitedEvent
+
+_STEP_ID_BYTES = 15
 
 
 def run_event(event: RunEvent) -> JsDict:
@@ -33,8 +38,29 @@ def waited_event(event: WaitedEvent) -> JsDict:
 
 def step_context(context: AttemptContext) -> JsDict:
     """What a callback gets as `ctx`: `step` (name, count), `attempt`, `config`. A copy: changing it changes nothing."""
-    step = js_dict(name=context.step.name, count=context.step.count)
-    return js_dict(step=step, attempt=context.attempt, config=_config(context.config))
+    return StepInfo(context)
+
+
+class StepInfo(JsDict):
+    """Cloudflare's step context. What it has beyond that is an attribute and no key, so that it prints the same."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: AttemptContext) -> None:
+        step = js_dict(name=context.step.name, count=context.step.count)
+        super().__init__(step=step, attempt=context.attempt, config=_config(context.config))
+        object.__setattr__(self, "_context", context)
+
+    @property
+    def step_id(self) -> str:
+        """A text that is the same in every attempt of the step and differs from every other step's: an idempotency key.
+
+        (Workflow SDK: getStepMetadata.)
+        """
+        made, step = self._context.creation, self._context.step
+        named = (made.workflow, made.id, str(made.created_ms), step.label)
+        digest = sha256("\0".join(named).encode()).digest()[:_STEP_ID_BYTES]
+        return "step_" + b32encode(digest).decode().lower()
 
 
 def _config(config: StepConfig) -> JsDict:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 CONTEXT = "ctx"
 """The parameter that gets the step context."""
+
+_RUNS_ON_THE_LOOP = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 class Declared:
@@ -26,7 +28,7 @@ class Declared:
     def __init__(self) -> None:
         self._running: asyncio.Future[Any] | None = None
 
-    async def run(self) -> Any:
+    def run(self) -> Coroutine[Any, Any, Any]:
         """Ask the engine for the step."""
         raise NotImplementedError
 
@@ -78,7 +80,8 @@ def signature_of(function: Callable[..., Any]) -> Signature:
     if isinstance(function, FunctionType) and not hasattr(function, "__wrapped__"):
         return _signature_of_code(function.__code__)
     return _signature(
-        tuple(inspect.signature(function).parameters), inspect.iscoroutinefunction(function)
+        tuple(inspect.signature(function).parameters),
+        inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function),
     )
 
 
@@ -86,7 +89,7 @@ def signature_of(function: Callable[..., Any]) -> Signature:
 def _signature_of_code(code: CodeType) -> Signature:
     # A function that is defined anew for every step has the same code every time; `inspect.signature` is slow.
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return _signature(names, bool(code.co_flags & inspect.CO_COROUTINE))
+    return _signature(names, bool(code.co_flags & _RUNS_ON_THE_LOOP))
 
 
 def _signature(names: tuple[str, ...], is_coroutine: bool) -> Signature:

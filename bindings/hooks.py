@@ -30,6 +30,7 @@ from emulator.domain.duration import duration_ms
 from emulator.domain.hooks import HookRecord, TokenKey, check_token
 from emulator.domain.instance import InstanceKey, id_in_scope
 from emulator.domain.limits import MAX_WAIT_TIMEOUT_MS
+from emulator.domain.names import has_control
 from emulator.engine.steps import OpenHook
 from emulator.errors import HookDisposedError, InvalidDuration, InvalidHook
 
@@ -158,8 +159,8 @@ async def resume_hook_of(
     """Send a payload to whoever holds a token in a scope: see `Workflow.resume_hook`."""
     refuse_in_body("resume_hook()")
     token = _token(given)
-    if resume_id == "":
-        raise InvalidHook("resume_id must not be empty.")
+    if resume_id is not None and (not resume_id or has_control(resume_id)):
+        raise InvalidHook("resume_id must not be empty, and have no control characters.")
     stored = values.encode(payload, f'the payload for the hook "{token}"')
     return HookInfo.of(await host.resume_hook(TokenKey(scope, token), stored, resume_id))
 

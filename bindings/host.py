@@ -23,6 +23,7 @@ from emulator.domain.status import InstanceStatus
 from emulator.domain.values import JsDict
 from emulator.engine.engine import Engine
 from emulator.engine.hooks import holder, resume
+from emulator.engine.reading import StreamReader, list_streams, stream_info
 from emulator.engine.subscription import Subscription
 from emulator.engine.turn import Claim
 from emulator.errors import EntityConflictError, InvalidInput
@@ -72,6 +73,39 @@ class StatusReport(msgspec.Struct, frozen=True):
             output=values.decode(self.output),
             rollback=rollback,
         )
+
+
+class StreamReport(msgspec.Struct, frozen=True, rename="camel"):
+    """A stream: the index of its last chunk (-1: it has none), and whether no more can come."""
+
+    namespace: str
+    tail_index: int
+    done: bool
+
+    def shown(self) -> JsDict:
+        """The answer of `stream_info()`."""
+        return js_dict(namespace=self.namespace, tailIndex=self.tail_index, done=self.done)
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """A chunk of a stream, a stored value, and the step and attempt that wrote it (None: `run()` itself)."""
+
+    index: int
+    value: msgspec.Raw
+    step: str | None
+    attempt: int | None
+
+
+class ChunkSource(Protocol):
+    """Where a reader of a stream gets its chunks from."""
+
+    async def more(self) -> list[Chunk]:
+        """Wait for chunks; none at all is the end. Nothing is lost when the wait is cancelled."""
+        ...
+
+    async def close(self) -> None:
+        """Give up what is held. Idempotent."""
+        ...
 
 
 class EventSource(Protocol):
@@ -157,6 +191,18 @@ class Host(Protocol):
         """The events of an instance."""
         ...
 
+    async def streams(self, key: InstanceKey) -> list[StreamReport]:
+        """The streams of an instance."""
+        ...
+
+    async def stream(self, key: InstanceKey, namespace: str) -> StreamReport:
+        """How a stream is."""
+        ...
+
+    def chunks(self, key: InstanceKey, namespace: str, start_index: int) -> ChunkSource:
+        """The chunks of a stream from an index on; a negative one counts from the end."""
+        ...
+
 
 class EngineHost:
     """The engine of this process."""
@@ -227,6 +273,34 @@ class EngineHost:
     def events(self, key: InstanceKey, wanted: EventFilter) -> EventSource:
         """See `Host`."""
         return Subscription(self._engine, key, wanted)
+
+    async def streams(self, key: InstanceKey) -> list[StreamReport]:
+        """See `Host`."""
+        return [StreamReport(*each) for each in await list_streams(self._engine, key)]
+
+    async def stream(self, key: InstanceKey, namespace: str) -> StreamReport:
+        """See `Host`."""
+        return StreamReport(*await stream_info(self._engine, key, namespace))
+
+    def chunks(self, key: InstanceKey, namespace: str, start_index: int) -> ChunkSource:
+        """See `Host`."""
+        return EngineChunks(StreamReader(self._engine, key, namespace, start_index))
+
+
+class EngineChunks:
+    """The chunks that a reader of this process reads."""
+
+    def __init__(self, reader: StreamReader) -> None:
+        self._reader = reader
+
+    async def more(self) -> list[Chunk]:
+        """See `ChunkSource`."""
+        return [
+            Chunk(row.place, row.value, row.step, row.attempt) for row in await self._reader.more()
+        ]
+
+    async def close(self) -> None:
+        """Do nothing: a reader that is not asked holds nothing."""
 
 
 async def create_instances(

@@ -17,7 +17,7 @@ import httpx
 import msgspec
 
 from bindings import wire
-from bindings.host import EventSource, NewInstance, StatusReport
+from bindings.host import Chunk, ChunkSource, EventSource, NewInstance, StatusReport, StreamReport
 from bindings.workflow import Workflow
 from emulator.core.inputs import Input
 from emulator.domain.hooks import HookRecord, TokenKey
@@ -127,6 +127,20 @@ class HttpHost:
         """See `Host`."""
         return _Events(self._connection, key, wanted)
 
+    async def streams(self, key: InstanceKey) -> list[StreamReport]:
+        """See `Host`."""
+        path = (*_path(key), "streams")
+        return (await self._connection.ask("GET", path, wire.StreamList)).streams
+
+    async def stream(self, key: InstanceKey, namespace: str) -> StreamReport:
+        """See `Host`."""
+        path = (*_path(key), "streams", namespace, "info")
+        return await self._connection.ask("GET", path, StreamReport)
+
+    def chunks(self, key: InstanceKey, namespace: str, start_index: int) -> ChunkSource:
+        """See `Host`."""
+        return _Chunks(self._connection, key, namespace, start_index)
+
 
 class _Connection:
     """Requests to one emulator, and what its answers mean."""
@@ -164,14 +178,17 @@ class _Connection:
         path: tuple[str, ...],
         query: Sequence[tuple[str, str]] = (),
         body: bytes | None = None,
+        accepted: str = "*/*",
     ) -> httpx.Response:
-        """Send a request; the answer is not read yet.
+        """Send a request; the answer, of an `accepted` type, is not read yet.
 
         Raises:
             EmulatorError: it is refused.
         """
         url = "/".join((self.url + wire.PREFIX, *(quote(part, safe="") for part in path)))
-        headers = {} if body is None else {"content-type": "application/json"}
+        headers = {"accept": accepted}
+        if body is not None:
+            headers["content-type"] = "application/json"
         try:
             request = self._client.build_request(
                 method, url, params=list(query), content=body, headers=headers
@@ -219,78 +236,123 @@ class _Connection:
         )
 
 
-class _Events:
-    """The events of one instance, out of a stream that is opened again wherever it has broken off."""
+class _Frames:
+    """What an emulator sends, frame by frame, out of a stream that is opened again wherever it has broken off."""
 
-    def __init__(self, connection: _Connection, key: InstanceKey, wanted: EventFilter) -> None:
+    def __init__(self, connection: _Connection, path: tuple[str, ...]) -> None:
         self._connection = connection
-        self._key = key
-        self._cursor = wanted.cursor
-        self._types = wanted.types
+        self._path = path
         self._response: httpx.Response | None = None
-        self._frames: AsyncGenerator[dict[str, str]] | None = None
-        self._has_ended = False
+        self._parts: AsyncGenerator[list[dict[str, str]]] | None = None
+        self._last: dict[str, str] | None = None
+
+    def query(self) -> list[tuple[str, str]]:
+        """From where on."""
+        raise NotImplementedError
 
     async def open(self) -> None:
-        """See `EventSource`."""
-        query = [("cursor", str(self._cursor))]
-        if self._types != EventFilter().types:
-            query.append(("filter", ",".join(sorted(self._types))))
-        path = (*_path(self._key), "subscribe")
-        self._response = await self._connection.send("GET", path, query)
-        self._frames = _frames(self._response)
+        """Begin, or go on."""
+        accepted = "text/event-stream"
+        self._response = await self._connection.send(
+            "GET", self._path, self.query(), None, accepted
+        )
+        self._parts = _parts(self._response)
 
-    async def more(self) -> list[dict[str, Any]]:
-        """See `EventSource`."""
-        if self._has_ended:
-            return []
+    async def next(self) -> list[dict[str, str]]:
+        """Wait for frames; none at all is the end. What is cut off in the middle is asked for again by the next call."""
         try:
-            return await self._next()
+            frames = await self._next()
         except BaseException:
-            # Cut off in the middle of an event, perhaps: the next call goes on from the cursor.
             await self.close()
             raise
+        if not frames:
+            await self.close()
+        return frames
 
     async def close(self) -> None:
-        """See `EventSource`."""
-        frames, self._frames = self._frames, None
+        """Hang up. Idempotent."""
+        parts, self._parts = self._parts, None
         response, self._response = self._response, None
-        if frames is not None:
-            await frames.aclose()
+        if parts is not None:
+            await parts.aclose()
         if response is not None:
             await response.aclose()
 
-    async def _next(self) -> list[dict[str, Any]]:
-        if self._frames is None:
+    async def _next(self) -> list[dict[str, str]]:
+        if self._last is None:
+            frames = await self._receive()
+            if frames[-1]["event"] in (wire.END, wire.REFUSED):
+                self._last = frames.pop()
+            if frames:
+                return frames
+        assert self._last is not None, "a stream of no frames has a last one"
+        if self._last["event"] == wire.END:
+            return []
+        refusal, self._last = self._last["data"], None
+        raise wire.exception_of(msgspec.json.decode(refusal, type=wire.Refusal))
+
+    async def _receive(self) -> list[dict[str, str]]:
+        if self._parts is None:
             await self.open()
-        assert self._frames is not None, "just opened"
+        assert self._parts is not None, "just opened"
         try:
-            frame = await anext(self._frames, None)
+            frames = await anext(self._parts, None)
         except httpx.TransportError as error:
             raise self._connection.broken(error) from error
-        if frame is None:
-            raise EngineStopped("The emulator has ended the stream of events.")
-        if frame["event"] == wire.REFUSED:
-            raise wire.exception_of(msgspec.json.decode(frame["data"], type=wire.Refusal))
-        if frame["event"] == wire.END:
-            self._has_ended = True
-            await self.close()
-            return []
-        self._cursor = int(frame["id"])
-        return [msgspec.json.decode(frame["data"])]
+        if frames is None:
+            raise EngineStopped("The emulator has ended the stream.")
+        return frames
 
 
-async def _frames(response: httpx.Response) -> AsyncGenerator[dict[str, str]]:
-    """The events of a stream as their fields. Only line feeds end a line: texts may hold other separators."""
-    text = bytearray()
-    async for chunk in response.aiter_bytes():
-        text += chunk
-        *whole, rest = text.split(b"\n\n")
-        text = bytearray(rest)
-        for frame in whole:
-            lines = [line for line in frame.decode().split("\n") if not line.startswith(":")]
-            if lines:
-                yield dict(line.split(": ", 1) for line in lines)
+class _Events(_Frames):
+    """The events of one instance."""
+
+    def __init__(self, connection: _Connection, key: InstanceKey, wanted: EventFilter) -> None:
+        super().__init__(connection, (*_path(key), "subscribe"))
+        self._cursor = wanted.cursor
+        self._types = wanted.types
+
+    def query(self) -> list[tuple[str, str]]:
+        query = [("cursor", str(self._cursor))]
+        if self._types != EventFilter().types:
+            query.append(("filter", ",".join(sorted(self._types))))
+        return query
+
+    async def more(self) -> list[dict[str, Any]]:
+        """See `EventSource`."""
+        frames = await self.next()
+        if frames:
+            self._cursor = int(frames[-1]["id"])
+        return [msgspec.json.decode(frame["data"]) for frame in frames]
+
+
+class _Chunks(_Frames):
+    """The chunks of one stream."""
+
+    def __init__(
+        self, connection: _Connection, key: InstanceKey, namespace: str, start_index: int
+    ) -> None:
+        super().__init__(connection, (*_path(key), "streams", namespace))
+        self._start_index = start_index
+
+    def query(self) -> list[tuple[str, str]]:
+        return [("startIndex", str(self._start_index))]
+
+    async def more(self) -> list[Chunk]:
+        """See `ChunkSource`."""
+        chunks = [msgspec.json.decode(each["data"], type=Chunk) for each in await self.next()]
+        if chunks:
+            self._start_index = chunks[-1].index + 1
+        return chunks
+
+
+async def _parts(response: httpx.Response) -> AsyncGenerator[list[dict[str, str]]]:
+    """The frames of an answer, as many at once as have come."""
+    text = b""
+    async for part in response.aiter_bytes():
+        frames, text = wire.split_frames(text + part)
+        if frames:
+            yield frames
 
 
 def _path(key: InstanceKey) -> tuple[str, ...]:

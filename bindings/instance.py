@@ -7,6 +7,8 @@ from typing import Any, cast
 
 from bindings.convert import options
 from bindings.host import Host
+from bindings.run import Run
+from bindings.streams import WorkflowReadable, check_start_index
 from bindings.subscription import WorkflowSubscription
 from emulator.core.inputs import (
     DeleteRequested,
@@ -18,18 +20,23 @@ from emulator.core.inputs import (
 )
 from emulator.domain import values
 from emulator.domain.instance import InstanceKey
-from emulator.domain.names import check_event_type
-from emulator.domain.steps import StepKey, StepKind
+from emulator.domain.names import check_event_type, check_stream_name
+from emulator.domain.steps import CLOUDFLARE_KINDS, StepKey, StepKind
 from emulator.domain.values import JsDict
 from emulator.errors import InvalidInput, InvalidSubscription
 from emulator.projection.events import event_filter
 
 _NO_PAYLOAD = object()
 _SUBSCRIBE = {"cursor": "cursor", "filter": "filter"}
+_READABLE = {
+    "namespace": "namespace",
+    "start_index": "start_index",
+    "startIndex": "start_index",
+}
 
 
 class WorkflowInstance:
-    """A handle. What every method but `status` and `subscribe` does is committed before it returns (Cloudflare: Workers API, WorkflowInstance).
+    """A handle. What every method does that changes something is committed before it returns (Cloudflare: Workers API, WorkflowInstance).
 
     All raise `InstanceNotFound` once the instance is gone.
     """
@@ -45,6 +52,11 @@ class WorkflowInstance:
 
     def __repr__(self) -> str:
         return f"<WorkflowInstance {self._key.workflow}/{self._key.id}>"
+
+    @property
+    def run(self) -> Run:
+        """The same instance in the words of the Workflow SDK."""
+        return Run(self._host, self._key)
 
     async def status(self) -> JsDict:
         """`{"status", "error", "output", "rollback"}`, all four always there.
@@ -135,7 +147,38 @@ class WorkflowInstance:
         wanted = event_filter(given.get("cursor"), given.get("filter"))
         return WorkflowSubscription(self._host.events(self._key, wanted))
 
+    def readable(
+        self, options_: Mapping[str, Any] | None = None, /, **keywords: Any
+    ) -> WorkflowReadable:
+        """Read a stream that it writes: `async for chunk in instance.readable(): …`, to the end of the stream.
+
+        `namespace` is that of `step.get_writable()`. `start_index` is the index of the first chunk wanted, 0 if not given;
+        a negative one counts from the end. One beyond the last chunk waits for it.
+
+        Raises:
+            InvalidStream: an option is not valid.
+            WorkflowContextError: when it is read in `run()`.
+        """
+        given = options(options_, keywords, _READABLE, "readable()")
+        namespace = check_stream_name(given.get("namespace"))
+        start_index = check_start_index(given.get("start_index", 0))
+        return WorkflowReadable(self._host, self._key, namespace, start_index)
+
+    async def list_streams(self) -> list[JsDict]:
+        """The streams that have been written to or closed: `{"namespace", "tailIndex", "done"}` of each, by name."""
+        return [each.shown() for each in await self._host.streams(self._key)]
+
+    async def stream_info(self, namespace: str | None = None) -> JsDict:
+        """`{"namespace", "tailIndex", "done"}`: the index of the last chunk (-1: none), and whether no more can come.
+
+        Raises:
+            InvalidStream: no stream can have this name.
+        """
+        return (await self._host.stream(self._key, check_stream_name(namespace))).shown()
+
     sendEvent = send_event  # noqa: N815 - Cloudflare's JavaScript spelling
+    listStreams = list_streams  # noqa: N815
+    streamInfo = stream_info  # noqa: N815
 
 
 def _step_key(target: Any) -> StepKey:
@@ -152,6 +195,7 @@ def _step_key(target: Any) -> StepKey:
     name, count, kind = step.get("name"), step.get("count", 1), step.get("type", StepKind.DO)
     if not isinstance(count, int) or isinstance(count, bool):
         raise InvalidInput(f"(body) from.count must be a whole number, not {count!r}")
-    if kind not in list(StepKind):
-        raise InvalidInput(f"(body) from.type must be one of {', '.join(StepKind)}, not {kind!r}")
+    if kind not in CLOUDFLARE_KINDS:
+        known = ", ".join(CLOUDFLARE_KINDS)
+        raise InvalidInput(f"(body) from.type must be one of {known}, not {kind!r}")
     return StepKey(StepKind(kind), "undefined" if name is None else str(name), count)

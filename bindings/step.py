@@ -7,10 +7,13 @@ argument of JavaScript's `step.do`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from bindings import schemas
 from bindings.ambient import Place, current_host, durable, here, refuse_outside_body
@@ -19,6 +22,7 @@ from bindings.context import step_context, waited_event
 from bindings.convert import instant_ms
 from bindings.dependencies import CONTEXT, Declared, by_name, by_position, resolve, signature_of
 from bindings.hooks import Hook
+from bindings.streams import WorkflowWritable, writable
 from bindings.webhook import Webhook, stored_response
 from emulator.core.inputs import AttributesRequested
 from emulator.domain import values
@@ -93,7 +97,9 @@ class WorkflowStep:
 
         A parameter called `ctx` gets the step context; any other gets the result of the step of that name, or, with
         `depends`, of the steps listed, by position. They are run first if they have not been, at once if `concurrent`.
-        A coroutine function runs on the event loop, any other in a thread of its own.
+        A coroutine function runs on the event loop, any other in a thread of its own. One that returns an async iterator
+        of bytes, such as an async generator function, has its bytes stored as they come, however many there are; the
+        call then gives an async iterator over them, live and in every replay.
 
         `name` is the function's name if not given. `rollback` compensates the step if the workflow fails after it has
         started: it gets, by parameter name, `ctx`, `error`, `output` (None if the step has no result), `step_name`.
@@ -111,7 +117,7 @@ class WorkflowStep:
 
     def _declare(self, options: StepOptions, function: Callable[..., Any]) -> StepFunction:
         if options.name is None:
-            options = options._replace(name=getattr(function, "__name__", None))
+            options = replace(options, name=getattr(function, "__name__", None))
         return self._add(options.name, _Declaration(self, options, function))
 
     def _add(self, name: Any, declared: Declared) -> StepFunction:
@@ -317,6 +323,16 @@ class WorkflowStep:
 
         return await self._context.do_reserved(name, StepCode(callback), _RESERVED_CONFIG)
 
+    def get_writable(self, namespace: str | None = None) -> WorkflowWritable:
+        """A stream of the instance to write to, in the callbacks of its steps or in `run()` itself.
+
+        Without a namespace it is the default stream, called `default`. Others read it with `instance.readable()`.
+
+        Raises:
+            InvalidStream: no stream can have this name.
+        """
+        return writable(self._context, namespace)
+
     def _hint_seconds(self, call: str, duration: Duration) -> None:
         if looks_like_seconds(duration) and call not in self._said:
             self._said.add(call)
@@ -331,9 +347,10 @@ class WorkflowStep:
     setAttributes = set_attributes  # noqa: N815
     sleepUntil = sleep_until  # noqa: N815 - Cloudflare's JavaScript spelling
     waitForEvent = wait_for_event  # noqa: N815
+    getWritable = get_writable  # noqa: N815
 
 
-class StepOptions(NamedTuple):
+class StepOptions(msgspec.Struct, frozen=True):
     """What `do` was given."""
 
     name: str | None
@@ -357,8 +374,8 @@ class _Declaration(Declared):
         self._options = options
         self._function = function
 
-    async def run(self) -> Any:
-        return await self._step._do(self._options, self._function)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - two halves of one thing
+    def run(self) -> Coroutine[Any, Any, Any]:
+        return self._step._do(self._options, self._function)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - two halves of one thing
 
 
 class _UndoableDeclaration(_Declaration):
@@ -431,7 +448,9 @@ def _compensate(
 
 def _delay(config: Config | None) -> DelayFunction | None:
     """The delay function of a config. It is called with a dictionary of `ctx` and `error`, as in JavaScript."""
-    retries: Any = config.get("retries") if config else None
+    if not config:
+        return None
+    retries: Any = config.get("retries")
     delay: Any = (
         cast("Mapping[str, Any]", retries).get("delay") if isinstance(retries, Mapping) else None
     )

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 import emulator.errors
-from bindings.host import NewInstance
+from bindings.host import NewInstance, StreamReport
 from emulator.core.inputs import (
     AttributesRequested,
     DeleteRequested,
@@ -33,6 +33,13 @@ PREFIX: Final = "/cdn-cgi/workflow-emulator"
 END: Final = "end"
 REFUSED: Final = "refused"
 """How a stream of events says that it is over: after the terminal event, or for a reason."""
+
+CHUNK: Final = "chunk"
+"""What a chunk is called in a stream of them."""
+
+TAIL_INDEX: Final = "x-workflow-stream-tail-index"
+RUN_ID: Final = "x-workflow-run-id"
+"""Headers of a stream: the index of its last chunk when the answer began, and the instance's id."""
 
 ASKS: Final[dict[str, type[Input]]] = {
     "pause": PauseRequested,
@@ -103,6 +110,12 @@ class Resume(msgspec.Struct, frozen=True):
     resume_id: str | None = None
 
 
+class StreamList(msgspec.Struct, frozen=True):
+    """The streams of an instance."""
+
+    streams: list[StreamReport]
+
+
 class Waited(msgspec.Struct, frozen=True):
     """Whether an instance has ended; if not, ask again."""
 
@@ -165,3 +178,17 @@ def exception_of(refusal: Refusal) -> EmulatorError:
     if refusal.detail:
         error.detail = refusal.detail  # pyright: ignore[reportAttributeAccessIssue]
     return error
+
+
+def split_frames(text: bytes) -> tuple[list[dict[str, str]], bytes]:
+    """Read the frames that are whole at the beginning of a stream, as their fields; and what is left.
+
+    Comments are left out. Only line feeds end a line: texts may hold other separators.
+    """
+    *whole, rest = text.split(b"\n\n")
+    frames: list[dict[str, str]] = []
+    for frame in whole:
+        lines = [line for line in frame.decode().split("\n") if not line.startswith(":")]
+        if lines:
+            frames.append(dict(line.split(": ", 1) for line in lines))
+    return frames, rest

@@ -23,6 +23,7 @@
     │   │   └── HookRetentionTooLong
     │   ├── InvalidAttributes
     │   ├── TypeValidationError         a payload that a hook's schema refuses
+    │   ├── InvalidStream               the name of a stream, or where to begin in it
     │   └── InvalidSignature            a webhook whose sender is not verified
     ├── NotFound
     │   ├── WorkflowNotFound
@@ -37,8 +38,9 @@
     │   │   └── HookResumeConflictError
     │   ├── HookDisposedError
     │   ├── CannotTerminate
-    │   └── InstanceFinished
-    ├── WorkflowContextError            also a RuntimeError: not where this may be called
+    │   ├── InstanceFinished
+    │   └── StreamError                 the stream takes no chunk: it is closed, or its writer has ended
+    ├── WorkflowContextError            called where it cannot be; also a RuntimeError
     ├── StorageError
     │   ├── JournalLocked               another process has the file
     │   ├── JournalTooNew               written by a later version
@@ -245,6 +247,14 @@ class TypeValidationError(InvalidInput, ValueError):
     name = "TypeValidationError"
 
 
+class InvalidStream(InvalidInput, ValueError):
+    """The name of a stream, or the index to begin at, is not valid."""
+
+    code = "stream.invalid"
+    is_retryable = False
+    name = "ValueError"
+
+
 class InvalidSignature(InvalidInput):
     """The sender of the webhook is not verified."""
 
@@ -377,6 +387,14 @@ class InstanceFinished(Conflict):
     """(instance.in_finite_state) Instance reached a finite state, cannot send events to it"""
 
     code = "instance.in_finite_state"
+
+
+class StreamError(Conflict):
+    """The stream is closed"""
+
+    code = "stream.closed"
+    is_retryable = False
+    name = "StreamError"
 
 
 class WorkflowContextError(EmulatorError, RuntimeError):

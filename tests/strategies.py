@@ -14,6 +14,8 @@ from emulator.domain.steps import StepKey, StepKind
 from emulator.journal.port import InstanceRow
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+plain_texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
+"""Texts of columns: without control characters, at whose NUL SQLite would end them."""
 step_names = st.sampled_from(["charge", "charge-1", "10", 'a "quoted" name', "Größe 😀"]) | st.text(
     st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20
 )
@@ -48,8 +50,8 @@ _FIELDS: dict[str, st.SearchStrategy[object]] = {
     "payload": st.none() | stored_values,
     "error": failures,
     "config": step_configs,
-    "event_type": texts,
-    "delivery_id": st.none() | texts,
+    "event_type": plain_texts,
+    "delivery_id": st.none() | plain_texts,
     "attempt": counts,
     "event_seq": counts,
     "total_steps": counts,

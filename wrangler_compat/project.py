@@ -9,6 +9,7 @@ instance runs, which is after the module is imported.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
@@ -143,7 +144,7 @@ async def open_project(
     host = EngineHost(engine, base_url)
     bindings = {each.binding: Workflow(host, each.name) for each in own if each.binding}
     context = ExecutionContext({each.class_name: Workflow(host, each.name) for each in own})
-    with project_imports(config), hosting(host):
+    with project_imports(config), hosting(host, asyncio.get_running_loop()):
         env = await make_env(_with_foreign(config), bindings, stand_ins)
         with running(env, context):
             loaded = load(config)

@@ -17,24 +17,28 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from bindings.ambient import hosting
 from bindings.entrypoint import WorkflowEntrypoint, program_of
+from bindings.host import EngineHost
 from bindings.testing.recorder import CALLING, Call
 from emulator.core.effects import Outcome
 from emulator.core.inputs import EventSent, RunParked
 from emulator.domain.config import has_attempt_left
+from emulator.domain.hooks import TokenKey
 from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.steps import StepKey
 from emulator.engine.actor import InstanceActor
 from emulator.engine.engine import Engine
+from emulator.engine.hooks import resume
 from emulator.engine.programs import Program, RunEvent, WorkflowDefinition
 from emulator.engine.steps import AttemptContext, StepCode, StepContext
-from emulator.errors import EngineStopped, InstanceFinished, NonRetryableError
+from emulator.errors import EngineStopped, HookNotFoundError, InstanceFinished, NonRetryableError
 from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import Commit, StoredInstance
 from emulator.testing.asking import Asked, ListeningContext, Place
 from emulator.testing.clock import EPOCH_MS, LoopClock
 from emulator.testing.faults import Crash, Fault, FaultKind, FaultyJournal, rest
-from emulator.testing.replay import never
+from emulator.testing.replay import never, with_outputs
 
 NAME: Final = "simulated"
 KEY: Final = InstanceKey(NAME, "simulated")
@@ -43,6 +47,8 @@ LONGEST_S: Final = 400 * 86_400
 
 _DOWNTIMES_MS: Final = (1, 1, 500, 30_000, 7_200_000)
 _EVENT_DELAYS_MS: Final = (0, 0, 1_000, 60_000, 3_600_000, 90_000_000, 300_000_000)
+_CALL_AGAIN_MS: Final = 60_000
+_MOST_CALLS: Final = 1_000
 _FATES: Final = {
     "succeed": 70,
     "fail first": 8,
@@ -52,12 +58,20 @@ _FATES: Final = {
 }
 
 
+class Sent(NamedTuple):
+    """What is sent to the workflow: an event of a type, or a payload for the hook of a token."""
+
+    name: str
+    payload: msgspec.Raw
+    is_payload: bool = False
+
+
 class Subject(NamedTuple):
     """What is simulated. `anew` makes the workflow class as a new process would; params and payloads are stored values."""
 
     anew: Callable[[], type[WorkflowEntrypoint]]
     params: msgspec.Raw
-    events: list[tuple[str, msgspec.Raw]]
+    events: list[Sent]
 
 
 class Plan(NamedTuple):
@@ -138,7 +152,7 @@ class Episode:
             await rest(fault.downtime_ms)
         stored = (await self._journal.load([KEY]))[KEY]
         assert isinstance(stored, StoredInstance)
-        return stored
+        return await with_outputs(stored, self._journal)
 
     async def _process(self, fault: Fault | None) -> bool:
         """One process; whether the instance has ended in it, or its time is over."""
@@ -149,6 +163,10 @@ class Episode:
         engine = _Engine(journal, clock, [self._definition()], max_live=0)
         engine.keeps = self.plan.keeps
         await engine.start()
+        with hosting(EngineHost(engine), asyncio.get_running_loop()):
+            return await self._until_it_ends(engine)
+
+    async def _until_it_ends(self, engine: Engine) -> bool:
         client = asyncio.ensure_future(self._client(engine))
         end = asyncio.ensure_future(engine.closed())
         try:
@@ -181,11 +199,26 @@ class Episode:
         while self._events:
             place, delay_ms = self._events[0]
             await rest(delay_ms - round(loop.time() * 1000))
-            event_type, payload = self._subject.events[place]
-            with suppress(InstanceFinished):
-                await engine.ask(KEY, EventSent(event_type, payload, f"event-{place}"))
+            await self._send(engine, self._subject.events[place], f"event-{place}")
             self._events.pop(0)
         await engine.until(KEY, lambda state: state.is_terminal or None)
+
+    async def _send(self, engine: Engine, sent: Sent, name: str) -> None:
+        """Send it, or let it be when the instance has ended."""
+        if not sent.is_payload:
+            with suppress(InstanceFinished):
+                await engine.ask(KEY, EventSent(sent.name, sent.payload, name))
+            return
+        for _ in range(_MOST_CALLS):
+            try:
+                await resume(engine, TokenKey("", sent.name), sent.payload, name)
+            except HookNotFoundError:
+                # Not registered yet, or not any more: whoever has a payload calls again.
+                if await engine.read(KEY, lambda state: state.is_terminal):
+                    return
+                await rest(_CALL_AGAIN_MS)
+            else:
+                return
 
     # what happens to attempts
 
@@ -266,13 +299,17 @@ class _Life:
             _fail_after(fate)
             return value
 
-        return code._replace(callback=call_in_thread if code.in_thread else call)
+        return msgspec.structs.replace(code, callback=call_in_thread if code.in_thread else call)
 
     async def asked(self, asked: Asked, hand_on: Callable[[], Awaitable[Outcome]]) -> Outcome:
         self._episode.asked.append(asked)
         if self._is_cancelled and _goes_on(asked.place):
             self._episode.swallowed.append(Swallowed(asked.place, asked.step))
         return await hand_on()
+
+    def opened(self, asked: Asked) -> bool:
+        self._episode.asked.append(asked)
+        return True
 
     @property
     def _is_cancelled(self) -> bool:

@@ -43,7 +43,7 @@ from bindings.testing.comparing import (
     was_interrupted,
     went_the_same_way,
 )
-from bindings.testing.episode import NAME, Episode, Plan, Subject, plan_of
+from bindings.testing.episode import NAME, Episode, Plan, Sent, Subject, plan_of
 from bindings.testing.findings import Finding, Report
 from bindings.testing.recorder import Effect, GivenEnv, Recorder, WatchedEnv, repeated
 from bindings.testing.surroundings import anew, simulated_clock, surroundings
@@ -51,6 +51,7 @@ from emulator.core.evolve import fold
 from emulator.core.state import InstanceState
 from emulator.domain import values
 from emulator.domain.duration import looks_like_seconds
+from emulator.domain.hooks import check_token
 from emulator.domain.steps import StepKey
 from emulator.engine.programs import WorkflowDefinition
 from emulator.journal.port import StoredInstance
@@ -72,13 +73,15 @@ def simulate(
     *,
     params: Any = None,
     events: Sequence[tuple[str, Any]] = (),
+    payloads: Sequence[tuple[str, Any]] = (),
     env: Any = None,
     recorder: Recorder | None = None,
     seeds: int | Iterable[int] = 200,
 ) -> Report:
     """Run a workflow with crashes, unloading, failing attempts and events that come early or late; report what breaks.
 
-    `params` is `event["payload"]` (default: `{}`); `events` are types and payloads, sent in this order. `env` is an
+    `params` is `event["payload"]` (default: `{}`); `events` are types and payloads, sent in this order, and
+    `payloads` tokens of hooks and what is sent through them, after the events. `env` is an
     object, a dictionary, or a function that makes one for every run (fakes remember: a function keeps runs apart). Calls
     of its fakes that are named like side effects (`recorder.EFFECTS`) are taken for such, unless `recorder` is given: then
     the fakes tell it of them. `seeds` are how many, or which: `seeds=[17]` repeats one run.
@@ -87,7 +90,13 @@ def simulate(
     """
     given = _Given(env, recorder)
     stored = values.encode({} if params is None else params, "params")
-    sent = [(kind, values.encode(payload, f"the event {kind}")) for kind, payload in events]
+    sent = [Sent(kind, values.encode(payload, f"the event {kind}")) for kind, payload in events]
+    sent += [
+        Sent(
+            check_token(token), values.encode(payload, f"the payload for {token}"), is_payload=True
+        )
+        for token, payload in payloads
+    ]
     subject = Subject(anew(workflow), stored, sent)
     chosen = range(seeds) if isinstance(seeds, int) else seeds
     work = partial(_simulate, workflow.__name__, subject, given, chosen)

@@ -27,9 +27,8 @@ def fold(creation: Creation, entries: Iterable[tuple[int, Entry]]) -> InstanceSt
 
 def evolve(state: InstanceState, seq: int, entry: Entry) -> None:
     """Apply one entry, which is number `seq` of the journal."""
-    at_ms, step, fact = entry
     state.seq = seq
-    _RULES[type(fact)](state, seq, at_ms, step, fact)
+    _RULES[type(entry.fact)](state, seq, entry.at_ms, entry.step, entry.fact)
 
 
 def cut(state: InstanceState, steps: frozenset[StepKey] | None) -> None:
@@ -236,7 +235,7 @@ def _note_delivery(state: InstanceState, event: ReceivedEvent) -> None:
 def _hook_created(
     state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: facts.HookCreated
 ) -> None:
-    state.steps[key] = StepState(key, seq, finished_seq=seq)
+    state.steps[key] = StepState(key, seq, finished_seq=seq, hook_id=fact.hook_id)
     state.hooks[fact.hook_id] = HookState(
         key,
         seq,
@@ -278,7 +277,9 @@ def _hook_reclaimed(state: InstanceState, seq: int, at_ms: int, key: StepKey, fa
 
 
 def _hook_of(state: InstanceState, key: StepKey) -> HookState:
-    return next(hook for hook in state.hooks.values() if hook.step == key)
+    hook = state.hook_of(key)
+    assert hook is not None, "an entry about a hook that there is not"
+    return hook
 
 
 def _attributes_changed(

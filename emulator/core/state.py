@@ -28,7 +28,8 @@ class StepState:
     """One step. `finished_seq` is the number of the entry that ended it (0: open), `start_seq` of the one that began it.
 
     `due_ms` is the deadline that is open: a sleep's end, a wait's timeout, a retry. A `do` has `config`, `attempt` (the
-    last one started) and `in_flight`; a wait has `event_type`; `until` marks a `sleep_until`.
+    last one started) and `in_flight`; a wait has `event_type`; a hook that has its token has `hook_id`; `until` marks a
+    `sleep_until`.
     """
 
     key: StepKey
@@ -43,6 +44,7 @@ class StepState:
     rollback: StepConfig | None = None
     timeout_ms: int = 0
     event_type: str = ""
+    hook_id: str = ""
     abandoned: bool = False
     until: bool = False
 
@@ -157,6 +159,11 @@ class InstanceState:
     rollback: RollbackState | None = None
     life: Life = field(default_factory=Life, compare=False)
     modifiers: Modifiers | None = field(default=None, compare=False)
+
+    def hook_of(self, step: StepKey) -> HookState | None:
+        """The hook that a step has opened; None if it has none, or another instance holds its token."""
+        opened = self.steps.get(step)
+        return None if opened is None else self.hooks.get(opened.hook_id)
 
     @property
     def is_terminal(self) -> bool:

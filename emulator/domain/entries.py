@@ -12,7 +12,7 @@ state cannot know without it: deadlines as wall-clock milliseconds, values as st
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import msgspec
 
@@ -355,7 +355,7 @@ ROLLBACK_EVENTS = frozenset((*range(17, 26), 103))
 """The numbers of the facts of a rollback."""
 
 
-class Entry(NamedTuple):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One line of the journal: when, to which step (None: to the instance itself), what."""
 
     at_ms: int

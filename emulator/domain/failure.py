@@ -20,6 +20,7 @@ from emulator.errors import (
     RetryableError,
     SerializationError,
     StepError,
+    StreamError,
     TypeValidationError,
     WorkflowContextError,
     WorkflowFatalError,
@@ -52,6 +53,7 @@ _REBUILT: Final[dict[str, type[Exception]]] = {
         RetryableError,
         SerializationError,
         TypeValidationError,
+        StreamError,
         WorkflowContextError,
         WorkflowFatalError,
         WorkflowInternalError,
@@ -85,7 +87,7 @@ def is_retryable(error: BaseException) -> bool:
     """Whether another attempt could help.
 
     A `NonRetryableError`, by class or by the name of a class of the user's, says that it cannot (Cloudflare goes by the
-    name alone); a result that cannot be stored will not be storable the next time.
+    name alone); a result that cannot be stored will not be storable the next time, and a call that is out of place stays so.
     """
     if isinstance(error, EmulatorError) and not error.is_retryable:
         return False

@@ -16,6 +16,7 @@ import msgspec
 from emulator.domain.duration import parse_duration
 from emulator.domain.instance import InstanceKey, scope_of
 from emulator.domain.limits import DAY_MS, MAX_HOOK_RETENTION_MS, MAX_HOOK_TOKEN_BYTES
+from emulator.domain.names import has_control
 from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import HookRetentionTooLong, InvalidHook
 
@@ -98,7 +99,7 @@ class HookRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 def check_token(token: object) -> str:
-    """Accept a token: any text that is not blank, of at most 512 bytes of UTF-8.
+    """Accept a token: any text that is not blank and has no control characters, of at most 512 bytes of UTF-8.
 
     Raises:
         InvalidHook: it is none.
@@ -107,6 +108,8 @@ def check_token(token: object) -> str:
         raise InvalidHook(f"A hook's token is a text, not {token!r}.")
     if not token.strip():
         raise InvalidHook("A hook's token must not be blank. Leave it out to get one made up.")
+    if has_control(token):
+        raise InvalidHook(f"A hook's token must have no control characters, as {token!r} has.")
     try:
         size_bytes = len(token.encode())
     except UnicodeEncodeError:

@@ -30,6 +30,18 @@ MAX_VALUE_BYTES: Final = 2**20
 MAX_VALUE_DEPTH_LEVELS: Final = 200
 """Ours: brackets inside brackets in the stored text. Deeper values would exhaust Python's stack."""
 
+# Streams.
+MAX_STREAM_NAME_CHARS: Final = 256
+"""Ours."""
+MAX_PENDING_CHUNKS: Final = 1_000
+"""Workflow SDK, streams: how many writes are under way at once, in the whole engine. More of them wait."""
+MAX_PENDING_CHUNK_BYTES: Final = 8 * 2**20
+"""Workflow SDK, streams: how large they are together."""
+MAX_OUTPUT_CHUNK_BYTES: Final = 16 * 2**20
+"""Workers API, stream results: one chunk of what a step returns as a stream."""
+OUTPUT_PIECE_BYTES: Final = 256 * 2**10
+"""Workers API, stream results: larger chunks are cut into pieces of this size."""
+
 # Calls.
 MAX_BATCH_INSTANCES: Final = 100
 """Workers API, createBatch and deleteBatch."""

@@ -13,17 +13,22 @@ from emulator.domain.limits import (
     MAX_INSTANCE_ID_CHARS,
     MAX_LOOKUP_ID_CHARS,
     MAX_STEP_NAME_CHARS,
+    MAX_STREAM_NAME_CHARS,
     MAX_WORKFLOW_NAME_CHARS,
 )
 from emulator.errors import (
     InvalidEventType,
     InvalidInstanceId,
     InvalidStepName,
+    InvalidStream,
     InvalidWorkflowName,
 )
 
 RESERVED: Final = "\x1f"
-"""What the names of steps begin with that no user has written: `check_step_name` refuses it."""
+"""What the engine's own names begin with. No user can: names of steps and streams have no control characters."""
+
+DEFAULT_STREAM: Final = "default"
+"""The name of the stream that is meant where none is named."""
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_-]*")
 _LOOKUP_ID: Final = re.compile(r"[a-zA-Z0-9, */#_-]+")
@@ -90,6 +95,26 @@ def check_step_name(name: object) -> str:
     return name
 
 
+def check_stream_name(name: object) -> str:
+    """Accept the name of a stream (its namespace); None is the default stream, which is also called `default`.
+
+    Raises:
+        InvalidStream: it is not a text, is empty, over 256 UTF-16 units, or holds a character below U+0020.
+    """
+    if name is None:
+        return DEFAULT_STREAM
+    if (
+        not isinstance(name, str)
+        or not 1 <= _utf16_units(name) <= MAX_STREAM_NAME_CHARS
+        or _CONTROL.search(name)
+    ):
+        raise InvalidStream(
+            f"The namespace of a stream is a text of 1 to {MAX_STREAM_NAME_CHARS} characters without control "
+            f"characters, not {name!r}"
+        )
+    return name
+
+
 def check_event_type(event_type: object) -> str:
     """Accept a type of event (Cloudflare: events and parameters; the local engine does not check it).
 
@@ -99,6 +124,11 @@ def check_event_type(event_type: object) -> str:
     if not _is_name(event_type, MAX_EVENT_TYPE_CHARS):
         raise InvalidEventType
     return str(event_type)
+
+
+def has_control(text: str) -> bool:
+    """Whether there is a character below U+0020 in it."""
+    return _CONTROL.search(text) is not None
 
 
 def _is_name(name: object, max_chars: int) -> bool:

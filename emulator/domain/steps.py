@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from emulator.domain.names import RESERVED
+
 
 class StepKind(StrEnum):
     """The kinds of step, in the spelling of Cloudflare's `restart({from: {type}})`; hooks are ours."""
@@ -33,6 +35,11 @@ class StepKey(NamedTuple):
     def label(self) -> str:
         """The name as Cloudflare's log and API show it, such as `charge-1`."""
         return f"{self.name}-{self.count}"
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether it is a step of the engine's own, which nobody is shown."""
+        return self.name.startswith(RESERVED)
 
     @classmethod
     def from_label(cls, kind: StepKind, label: str) -> StepKey:

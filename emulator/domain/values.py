@@ -9,6 +9,7 @@ A stored value is JSON text that a person can read. What JSON lacks is a tagged 
     set         a list of its elements       str      with its lone surrogates escaped
     error       the message                  dict     a list of pairs, for keys that are not plain text,
                                                       and for a dictionary with a key "$"
+    stream      what a step has returned piece by piece: how many pieces, and their size; they are stored apart
 
 Most values need no tag. `encode` first looks whether that is so (`_is_plain`) and then hands the value itself to the
 JSON encoder; only otherwise does it build a tagged copy, and only that slow walk knows the path to what it refuses.
@@ -70,6 +71,18 @@ class JsDict(dict[Any, Any]):
         self[name] = value
 
 
+class StreamedOutput(msgspec.Struct, frozen=True):
+    """The result of a step that has returned a stream of bytes: `chunks` chunks, of `size_bytes` together."""
+
+    chunks: int
+    size_bytes: int
+
+
+def encode_output(output: StreamedOutput) -> msgspec.Raw:
+    """Turn what stands for a stream of bytes into what is stored. No user's value looks like it."""
+    return msgspec.Raw(msgspec.json.encode(_tag("stream", msgspec.to_builtins(output))))
+
+
 def encode(value: object, where: str, *, too_large: str | None = None) -> msgspec.Raw:
     """Turn a value into what is stored.
 
@@ -108,7 +121,8 @@ def plain(payload: msgspec.Raw) -> Any:
     """Turn what is stored into JSON as Cloudflare's log and APIs show it: readable, not reversible.
 
     Bytes become `"[Uint8Array(N bytes)]"`, integers beyond 2**53 `"[BigInt(n)]"`, sets, errors and dictionaries with
-    keys that are not text `{}`, NaN and the infinities null, datetimes ISO 8601 in UTC (naive ones are taken as UTC).
+    keys that are not text `{}`, NaN and the infinities null, datetimes ISO 8601 in UTC (naive ones are taken as UTC), a
+    step's stream `"[ReadableStream: N bytes]"`.
     """
     return _logged(decode(payload))
 
@@ -335,6 +349,7 @@ _REVIVERS: Final[dict[str, Callable[[Any], object]]] = {
     "number": lambda data: float(data),
     "int": lambda data: int(data, 16),
     "str": lambda data: data.encode("ascii").decode("unicode_escape"),
+    "stream": lambda data: StreamedOutput(**data),
     "dict": lambda data: JsDict((_revived(key), _revived(item)) for key, item in data),
 }
 
@@ -353,6 +368,8 @@ def _logged(value: Any) -> Any:
             return f"[Uint8Array({len(value)} bytes)]"
         case datetime():
             return _iso_utc(value)
+        case StreamedOutput():
+            return f"[ReadableStream: {value.size_bytes} bytes]"
         case list():
             return [_logged(item) for item in cast("list[object]", value)]
         case dict() if all(isinstance(key, str) for key in cast("dict[object, object]", value)):

@@ -25,6 +25,7 @@ from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.engine.incarnation import Incarnation
 from emulator.engine.programs import WorkflowDefinition
+from emulator.engine.streams import Streams
 from emulator.engine.tokens import TokenMaker
 from emulator.journal.port import InstanceRow
 from emulator.timing.alarm import Timers
@@ -43,6 +44,7 @@ class InstanceActor:
         state: InstanceState,
         definition: WorkflowDefinition,
         timers: Timers,
+        streams: Streams,
         post: Callable[[InstanceKey, Input], None],
         say: Callable[[InstanceActor, RunInput], None],
         tokens: TokenMaker,
@@ -52,6 +54,7 @@ class InstanceActor:
         self.state = state
         self.timers = timers
         self.tokens = tokens
+        self.streams = streams
         self.stored_row: InstanceRow | None = None
         self.is_waking = False
         self._definition = definition

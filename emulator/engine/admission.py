@@ -118,7 +118,9 @@ class Admission:
 
     def _next_line(self) -> _Line | None:
         """The line whose turn it is; None if nobody waits."""
-        return next((line for line in (self._waking, self._new) if not line.is_empty), None)
+        if not self._waking.is_empty:
+            return self._waking
+        return None if self._new.is_empty else self._new
 
     def _leave(self, key: InstanceKey) -> None:
         self._waking.head.pop(key, None)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterable, Awaitable, Callable
 from contextvars import copy_context
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -21,7 +21,9 @@ from emulator.domain.config import DYNAMIC_DELAY, has_attempt_left, timeout_ms
 from emulator.domain.duration import parse_duration
 from emulator.domain.failure import Failure, failure_of, is_retryable
 from emulator.domain.limits import DELAY_FUNCTION_TIMEOUT_MS, MAX_RETRY_DELAY_MS
+from emulator.engine.outputs import store_output
 from emulator.engine.steps import AttemptContext, StepCode
+from emulator.engine.streams import Writer, Writing
 from emulator.engine.threads import ThreadPerCall
 from emulator.errors import RetryableError, WorkflowTimeoutError
 from emulator.timing.alarm import Timers
@@ -57,11 +59,14 @@ _left_alone: set[asyncio.Task[None]] = set()
 
 
 class Attempt:
-    """One call of user code. `told` is what the code is called with, `report` what hears the verdict."""
+    """One call of user code. `told` is what the code is called with, `report` what hears the verdict.
+
+    `writing` stores what the code returns as a stream of bytes; without it nothing can be returned so.
+    """
 
     __slots__ = (
-        "_code", "_concluding", "_config", "_is_over", "_limit_ms", "_report", "_task", "_timeout", "_timers", "_told",
-        "context",
+        "_code", "_concluding", "_config", "_is_over", "_limit_ms", "_output", "_report", "_task", "_timeout", "_timers",
+        "_told", "_writing", "context",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +76,7 @@ class Attempt:
         told: object,
         timers: Timers,
         report: Callable[[Attempt, Verdict], None],
+        writing: Writing | None = None,
     ) -> None:
         self.context = context
         self._code = code
@@ -78,6 +84,8 @@ class Attempt:
         self._config = context.config
         self._timers = timers
         self._report = report
+        self._writing = writing
+        self._output: Writer | None = None
         self._is_over = False
         self._limit_ms = timeout_ms(context.config)
         due_ms = timers.now_ms() + self._limit_ms
@@ -102,11 +110,14 @@ class Attempt:
             value = self._in_thread() if self._code.in_thread else self._code.callback(self._told)
             if inspect.isawaitable(value):
                 value = await value
-            verdict: Verdict = values.encode(
-                value,
-                f'the result of step "{label}"',
-                too_large=f"Step {label} output is too large. Maximum allowed size is 1MiB.",
-            )
+            if self._writing is not None and hasattr(type(cast("object", value)), "__aiter__"):
+                verdict: Verdict = await self._store(self._writing, cast("Any", value))
+            else:
+                verdict = values.encode(
+                    value,
+                    f'the result of step "{label}"',
+                    too_large=f"Step {label} output is too large. Maximum allowed size is 1MiB.",
+                )
         except asyncio.CancelledError as error:
             if self._is_over:
                 raise
@@ -120,6 +131,11 @@ class Attempt:
         else:
             self._end()
             self._report(self, verdict)
+
+    async def _store(self, writing: Writing, chunks: AsyncIterable[object]) -> msgspec.Raw:
+        # Not the writer of the callback: what a late stream has not stored goes, what the callback wrote stays.
+        self._output = Writer(writing, self.context.step.label, self.context.attempt)
+        return await store_output(self._output, self.context.step, chunks)
 
     async def _in_thread(self) -> object:
         context = copy_context()
@@ -139,6 +155,8 @@ class Attempt:
 
     def _end(self) -> None:
         self._is_over = True
+        if self._output is not None:
+            self._output.void()
         if self._timeout is not None:
             self._timers.cancel(self._timeout)
             self._timeout = None  # it refers to this, and the two would be garbage of the slow kind

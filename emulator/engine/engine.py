@@ -42,7 +42,6 @@ from emulator.core.inputs import (
 from emulator.core.state import InstanceState
 from emulator.domain.hooks import TokenKey, claim_step
 from emulator.domain.instance import Creation, InstanceKey, scope_of
-from emulator.domain.status import InstanceStatus
 from emulator.engine.actor import InstanceActor
 from emulator.engine.admission import Admission
 from emulator.engine.arrangements import Arrangements
@@ -52,8 +51,9 @@ from emulator.engine.programs import WorkflowDefinition
 from emulator.engine.recovery import Recovery
 from emulator.engine.retention import Retention
 from emulator.engine.sleepers import Sleepers
+from emulator.engine.streams import Streams
 from emulator.engine.tokens import Holders, TokenMaker, tokens_of
-from emulator.engine.turn import Batch, Claim, Posted, Reply, Turn, refuse
+from emulator.engine.turn import Batch, Claim, Posted, Reply, Turn, refuse, stopped_by
 from emulator.errors import (
     EmulatorError,
     EngineStopped,
@@ -61,7 +61,6 @@ from emulator.errors import (
     InstanceAlreadyExists,
     InstanceNotFound,
     JournalCorrupt,
-    StorageError,
     WorkflowNotFound,
 )
 from emulator.journal.port import Journal
@@ -71,7 +70,7 @@ from emulator.timing.clock import Clock
 log = logging.getLogger("workflow_emulator")
 
 INPUTS_PER_TURN = 1_000
-"""How much a turn takes: while SQLite writes one turn, the code that the last one has answered gets on."""
+"""How much a turn takes. When more has arrived, the next turn is written while the code that this one answers gets on."""
 
 UNLOAD_AFTER_MS = 10_000
 """How long a parked incarnation stays in memory when there is room for it."""
@@ -101,6 +100,7 @@ class Engine:
         }
         self.journal = journal
         self.feed = Feed()
+        self.streams = Streams(journal, self._wake)
         self._clock = clock
         self._max_live = max_live
         self._arrangements = arrangements or Arrangements()
@@ -108,7 +108,7 @@ class Engine:
         self._sleepers = Sleepers(journal, self._timers, self.post, self._look_ahead)
         self._retention = Retention(journal, self._timers, self.feed, self._look_for_expired)
         self._admissions = {
-            name: Admission(name, each.concurrency_limit, self._grant)
+            name: Admission(name, each.concurrency_limit, lambda key: self.post(key, SlotGranted()))
             for name, each in self.definitions.items()
         }
         self._recovery = Recovery(journal, self._admissions, self.post)
@@ -303,9 +303,6 @@ class Engine:
         self._must_look_for_expired = not self._keep_all
         self._wake()
 
-    def _grant(self, key: InstanceKey) -> None:
-        self.post(key, SlotGranted())
-
     # turns
 
     async def _run(self) -> None:
@@ -313,26 +310,27 @@ class Engine:
             while not self._is_closing or self._inbox:
                 self._recovery.take_up_some()
                 await self._refill_queues()
-                if not (self._inbox or self._must_look_ahead or self._must_look_for_expired):
+                if not (self._has_work or self._must_look_ahead or self._must_look_for_expired):
                     self._signal = asyncio.get_running_loop().create_future()
                     await self._signal
-                await OnePass()
+                elif len(self._inbox) < INPUTS_PER_TURN:
+                    await OnePass()  # whoever was just answered can still be of this turn
                 if self._must_look_ahead:
                     self._must_look_ahead = False
                     await self._sleepers.look_ahead()
-                if self._inbox:
+                if self._has_work:
                     await self._turn()
                 if self._must_look_for_expired:
                     self._must_look_for_expired = False
                     await self._retention.look(is_idle=not self._inbox)
         except Exception as error:
-            is_told = isinstance(error, StorageError)
-            text = f"The engine has stopped: {error}" if is_told else "The engine has stopped."
-            self._failure = EngineStopped(text)
-            self._failure.__cause__ = error
-            log.critical("%s", text, exc_info=None if is_told else error)
+            self._failure = stopped_by(error)
         finally:
             self._shut()
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._inbox) or self.streams.has_news
 
     async def _refill_queues(self) -> None:
         for admission in self._admissions.values():
@@ -349,11 +347,14 @@ class Engine:
         self._actors.clear()
         self._timers.close()
         self.feed.close(error)
+        self.streams.close(error)
 
     async def _turn(self) -> None:
         inbox, self._inbox = self._inbox[:INPUTS_PER_TURN], self._inbox[INPUTS_PER_TURN:]
         try:
             taken = await self._load(inbox)
+            if self.streams.is_busy:
+                await self.streams.load()
             tokens = self._tokens_in(inbox)
             holders = Holders(await self.journal.holders(tokens) if tokens else {})
             turn = Turn(self._clock.now_ms(), taken, holders)
@@ -362,7 +363,7 @@ class Engine:
                     self._create(turn, posted, posted.item)
                 else:
                     self._take(turn, posted)
-            commit = turn.commit()
+            commit = turn.commit(self.streams)
             if commit is not None:
                 await self.journal.commit(commit)
         except BaseException:
@@ -417,7 +418,14 @@ class Engine:
     def _actor(self, number: int, state: InstanceState) -> InstanceActor:
         definition = self.definitions[state.creation.workflow]
         return InstanceActor(
-            number, state, definition, self._timers, self.post, self._hear, self._tokens
+            number,
+            state,
+            definition,
+            self._timers,
+            self.streams,
+            self.post,
+            self._hear,
+            self._tokens,
         )
 
     def _hear(self, actor: InstanceActor, item: RunInput) -> None:
@@ -555,8 +563,10 @@ class Engine:
         for reply, error in turn.refusals:
             refuse(reply, error)
         for key, actor in turn.looked_at.items():
-            self._retire(actor, turn.now_ms, has_changed=key in turn.actors)
+            if not actor.is_live and self._actors.get(key) is actor:
+                self._retire(actor, turn.now_ms, has_changed=key in turn.actors)
         self.feed.publish(turn.actors)
+        self.streams.settle(turn.actors)
 
     def _plan_unloading(self, actor: InstanceActor, parked: RunParked) -> None:
         unload = UnloadRequested(parked.incarnation)
@@ -568,15 +578,9 @@ class Engine:
 
     def _retire(self, actor: InstanceActor, decided_ms: int, *, has_changed: bool) -> None:
         """Forget an instance that has no code in memory; its stored timers wake it."""
-        if actor.is_live or self._actors.get(actor.key) is not actor:
-            return
-        armed = actor.armed
+        if has_changed:
+            self._sleepers.take(actor.state, actor.armed, decided_ms)
         actor.close()
         del self._actors[actor.key]
         if has_changed and actor.stored_row is not None and actor.stored_row.expires_ms is not None:
             self._retention.watch(actor.stored_row.expires_ms)
-        if has_changed and actor.state.status in (InstanceStatus.RUNNING, InstanceStatus.WAITING):
-            for step in actor.state.open.values():
-                # One that had gone off before the decision is of a step that the code does not ask for any more.
-                if step.due_ms is not None and (step.due_ms >= decided_ms or step.key in armed):
-                    self._sleepers.watch(actor.key, step.key, step.due_ms)

@@ -17,6 +17,8 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
+from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol
 
 from emulator.core.effects import InvokeAttempt, InvokeRollback, Outcome, RejectStep, ResolveStep
@@ -37,8 +39,10 @@ from emulator.core.inputs import (
 from emulator.core.state import InstanceState
 from emulator.domain import values
 from emulator.domain.failure import Failure, exception_of, failure_of
+from emulator.domain.instance import InstanceKey
 from emulator.domain.steps import StepKey
 from emulator.engine.attempts import Attempt, Raised, Verdict
+from emulator.engine.outputs import PAGE_BYTES, PAGE_CHUNKS, StoredOutput, output_stream
 from emulator.engine.programs import RunEvent, WorkflowDefinition
 from emulator.engine.steps import (
     AttemptContext,
@@ -48,9 +52,11 @@ from emulator.engine.steps import (
     StepContext,
     mocked_code,
 )
+from emulator.engine.streams import Streams, Writer, Writing, enter_run, is_in_run
 from emulator.engine.threads import keep_for_ever
 from emulator.engine.tokens import TokenMaker
 from emulator.errors import RollbackPhase, StepFailure
+from emulator.journal.port import ChunkRow
 from emulator.timing.alarm import Timers
 
 log = logging.getLogger("workflow_emulator")
@@ -76,8 +82,11 @@ HookInput = HookRequested | HookDisposeRequested
 class Host(Protocol):
     """What an incarnation needs of the engine."""
 
+    key: InstanceKey
+    number: int
     timers: Timers
     tokens: TokenMaker
+    streams: Streams
 
     def post(self, item: RunInput) -> None:
         """Put an input into the engine's inbox."""
@@ -92,6 +101,7 @@ class Incarnation:
     ) -> None:
         self.number = number
         self.step_limit = definition.step_limit
+        self._writing = Writing(host.streams, host.key, host.number)
         self._activity = 0
         self._definition = definition
         self._state = state
@@ -121,6 +131,7 @@ class Incarnation:
         self._run = self._loop.create_task(self._run_program())
 
     async def _run_program(self) -> None:
+        enter_run()
         creation = self._state.creation
         event = RunEvent(
             values.decode(creation.params),
@@ -177,9 +188,48 @@ class Incarnation:
         if rollback is not None:
             self._rollbacks[step] = rollback
 
+    @property
+    def writing(self) -> Writing:
+        """What it writes to streams."""
+        return self._writing
+
+    def use_streams(self) -> None:
+        """Mark what callbacks write from now on, also in this one and the tasks that it makes."""
+        self._writing.is_used = True
+        with suppress(RuntimeError):  # a thread has no task, and writes nothing itself
+            self.writer()
+
+    def writer(self) -> Writer | None:
+        """Who writes to a stream here: a step's callback, or None for `run()` itself."""
+        writer = self._writing.current()
+        if writer is not None:
+            return writer
+        task = asyncio.current_task()
+        for attempt in self._attempts.values():
+            if attempt.has_task(task):
+                return self._writing.enter(attempt.context)
+        return None if is_in_run() else Writer(self._writing, None, None)
+
+    def output(self, step: StepKey, output: values.StreamedOutput) -> StoredOutput:
+        """What a step has returned as a stream, to be read."""
+        return StoredOutput(step, output, partial(self._read_output, output_stream(step)))
+
+    async def _read_output(self, stream: str, first: int) -> list[ChunkRow]:
+        # Like a question to the engine: the code is not at rest meanwhile, and hears of nothing else.
+        self._activity += 1
+        self._unanswered += 1
+        try:
+            page = await self._host.streams.journal.chunks(
+                self._host.key, stream, first, PAGE_CHUNKS, PAGE_BYTES
+            )
+        finally:
+            self.heard()
+            self.watch()
+        return page.chunks if page is not None else []
+
     async def ask(self, request: StepRequest) -> Outcome:
         """Put a request to the engine and wait for its outcome; raises what the step failed with."""
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         if self._is_closed:
             await self._refuse(task)
         if task is not None and task not in self._tasks:
@@ -221,12 +271,20 @@ class Incarnation:
             self._host.post(item)
 
     def token(self, step: StepKey) -> str:
-        """A token for the hook that a step opens."""
-        return self._host.tokens.token(self._state.creation, step)
+        """The token of the hook that a step opens, if none is given: what the journal has, or a new one."""
+        hook = self._state.hook_of(step)
+        return (
+            hook.token if hook is not None else self._host.tokens.token(self._state.creation, step)
+        )
 
     def hook_id(self, step: StepKey) -> str:
-        """The id of the hook that a step opens."""
-        return self._host.tokens.hook_id(self._state.creation, step)
+        """The id of the hook that a step opens: what the journal has, or a new one."""
+        hook = self._state.hook_of(step)
+        return (
+            hook.hook_id
+            if hook is not None
+            else self._host.tokens.hook_id(self._state.creation, step)
+        )
 
     async def _refuse(self, task: asyncio.Task[Any] | None) -> None:
         if any(attempt.has_task(task) for attempt in self._attempts.values()):
@@ -307,16 +365,20 @@ class Incarnation:
 
     def invoke(self, effect: InvokeAttempt) -> None:
         """Call a step's callback, or what a test has put in its place."""
-        context = AttemptContext(effect.step, effect.attempt, effect.config)
+        creation = self._state.creation
+        context = AttemptContext(effect.step, effect.attempt, effect.config, creation)
         code = self._code[effect.step]
         if effect.mocked is not None:
             code = mocked_code(code, effect.mocked)
+        if self._writing.is_used:
+            code = self._writing.marked(context, code)
         self._attempts[effect.step] = Attempt(
-            context, code, context, self._host.timers, self._attempt_over
+            context, code, context, self._host.timers, self._attempt_over, self._writing
         )
 
     def invoke_rollback(self, effect: InvokeRollback) -> None:
         """Call a step's rollback handler."""
+        creation = self._state.creation
         rollback = self._rollbacks.get(effect.step)
         if rollback is None:
             self._host.post(
@@ -325,17 +387,32 @@ class Incarnation:
                 )
             )
             return
-        step_context = AttemptContext(effect.step, effect.step_attempt, effect.step_config)
+        step_context = AttemptContext(
+            effect.step, effect.step_attempt, effect.step_config, creation
+        )
         output = None if effect.output is None else values.decode(effect.output)
+        if isinstance(output, values.StreamedOutput):
+            output = self.output(effect.step, output)
         told = Compensation(step_context, exception_of(effect.error), output)
-        context = AttemptContext(effect.step, effect.attempt, effect.config)
+        context = AttemptContext(effect.step, effect.attempt, effect.config, creation)
+        code = rollback.code
+        if self._writing.is_used:
+            code = self._writing.marked(context, code)
         self._attempts[effect.step] = Attempt(
-            context, rollback.code, told, self._host.timers, self._rollback_over
+            context, code, told, self._host.timers, self._rollback_over
         )
 
     def _attempt_over(self, attempt: Attempt, verdict: Verdict) -> None:
         step, number = attempt.context.step, attempt.context.attempt
         self._attempts.pop(step, None)
+        writer = self._writing.over(step)
+        if writer is not None:
+            # Not before what it has begun to write is in the engine's hands.
+            writer.end(partial(self._post_verdict, step, number, verdict))
+        else:
+            self._post_verdict(step, number, verdict)
+
+    def _post_verdict(self, step: StepKey, number: int, verdict: Verdict) -> None:
         if isinstance(verdict, Raised):
             self._causes[step] = verdict.error
             self._host.post(
@@ -350,6 +427,13 @@ class Incarnation:
     def _rollback_over(self, attempt: Attempt, verdict: Verdict) -> None:
         step, number = attempt.context.step, attempt.context.attempt
         self._attempts.pop(step, None)
+        writer = self._writing.over(step)
+        if writer is not None:
+            writer.end(partial(self._post_rollback, step, number, verdict))
+        else:
+            self._post_rollback(step, number, verdict)
+
+    def _post_rollback(self, step: StepKey, number: int, verdict: Verdict) -> None:
         if isinstance(verdict, Raised):
             self._host.post(
                 RollbackRaised(
@@ -406,7 +490,9 @@ class Incarnation:
         self._pending.clear()
         self._outcomes.clear()
         self._later.clear()
+        self._writing.close()
         if rollbacks_for is not None:
             self.number = rollbacks_for
+            self._writing = self._writing.successor()
         else:
             self._rollbacks.clear()

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from emulator.core.inputs import TimerFired
+from emulator.core.state import InstanceState
 from emulator.domain.instance import InstanceKey
+from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.journal.port import Journal
 from emulator.timing.alarm import Timers
@@ -59,6 +61,15 @@ class Sleepers:
         next_ms = await self._journal.next_due_ms(horizon_ms)
         if next_ms is not None:
             self._look_at(next_ms - HORIZON_MS)
+
+    def take(self, state: InstanceState, armed: frozenset[StepKey], decided_ms: int) -> None:
+        """An instance leaves memory; `armed` are the steps whose timers have not gone off."""
+        if state.status not in (InstanceStatus.RUNNING, InstanceStatus.WAITING):
+            return
+        for step in state.open.values():
+            # One that had gone off before the decision is of a step that the code does not ask for any more.
+            if step.due_ms is not None and (step.due_ms >= decided_ms or step.key in armed):
+                self.watch(state.creation.key, step.key, step.due_ms)
 
     def watch(self, key: InstanceKey, step: StepKey, due_ms: int) -> None:
         """An instance leaves memory with a timer that is stored."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -20,20 +21,35 @@ from emulator.core.inputs import (
     WaitRequested,
 )
 from emulator.domain import values
-from emulator.domain.config import StepConfig
+from emulator.domain.config import RetryConfig, StepConfig
 from emulator.domain.failure import Failure, exception_of
 from emulator.domain.hooks import NO_METADATA, HookRequest, MinRetention, step_name
+from emulator.domain.instance import Creation
+from emulator.domain.limits import MAX_STEP_RETRIES
 from emulator.domain.names import RESERVED
 from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import HookConflictError, StepLimitReached
 
+if TYPE_CHECKING:
+    from emulator.engine.streams import Writer, Writing
 
-class AttemptContext(NamedTuple):
-    """What a callback is told about its attempt. `attempt` counts from one."""
+STREAM_WRITE: Final = f"{RESERVED}stream.write"
+STREAM_CLOSE: Final = f"{RESERVED}stream.close"
+"""The names of the steps that are a write, or a close, of `run()` itself."""
+
+_INTERNAL: Final = StepConfig(
+    RetryConfig(limit=MAX_STEP_RETRIES, delay=0, backoff="constant"), timeout="10 minutes"
+)
+"""The config of such a step. Only the end of a process makes it try again."""
+
+
+class AttemptContext(msgspec.Struct, frozen=True, gc=False):
+    """What a callback is told about its attempt. `attempt` counts from one; `creation` is that of its instance."""
 
     step: StepKey
     attempt: int
     config: StepConfig
+    creation: Creation
 
 
 class DelayFunction(Protocol):
@@ -50,7 +66,7 @@ class Compensation(NamedTuple):
     output: object
 
 
-class StepCode(NamedTuple):
+class StepCode(msgspec.Struct, frozen=True):
     """Code that an attempt calls: with an `AttemptContext` for a step, with a `Compensation` for a rollback handler.
 
     It returns a value or, on the loop, an awaitable. `in_thread`: it may block, so it gets a thread of its own. `delay` is
@@ -99,6 +115,11 @@ class Asker(Protocol):
         """The time."""
         ...
 
+    @property
+    def writing(self) -> Writing:
+        """What it writes to streams."""
+        ...
+
     async def ask(self, request: StepRequest) -> Outcome:
         """Put a request to the engine and wait for its outcome; raises what the step failed with."""
         ...
@@ -121,6 +142,18 @@ class Asker(Protocol):
 
     def register(self, step: StepKey, code: StepCode, rollback: RollbackCode | None) -> None:
         """Keep the code of a step for as long as the incarnation lasts."""
+        ...
+
+    def use_streams(self) -> None:
+        """Mark what callbacks write from now on."""
+        ...
+
+    def writer(self) -> Writer | None:
+        """Who writes to a stream here: a step's callback, or None for `run()` itself."""
+        ...
+
+    def output(self, step: StepKey, output: values.StreamedOutput) -> object:
+        """What a step has returned as a stream, to be read."""
         ...
 
 
@@ -227,7 +260,8 @@ class StepContext:
             DoRequested(self._life.number, step, config, rollback_config)
         )
         assert isinstance(outcome, msgspec.Raw)
-        return values.decode(outcome)
+        value = values.decode(outcome)
+        return self._life.output(step, value) if type(value) is values.StreamedOutput else value
 
     async def sleep(self, name: str, duration_ms: int) -> None:
         """Rest for a while; nothing or less returns at once."""
@@ -281,6 +315,36 @@ class StepContext:
             schema,
         )
         return OpenHook(self._life, step, request)
+
+    def use_streams(self) -> None:
+        """Say that callbacks may write to streams: what they write is marked from now on."""
+        self._life.use_streams()
+
+    async def write(self, stream: str, chunk: object) -> None:
+        """Append a value, and wait until it is committed. In `run()` itself it is a step, done once.
+
+        Raises:
+            StreamError: the stream is closed, or the attempt that writes is over.
+            SerializationError: the value cannot be stored; the message has the path to what is wrong.
+            PayloadTooLarge: it is over 1 MiB.
+        """
+        where = f'a chunk of the stream "{stream}"'
+        writer = self._life.writer()
+        if writer is not None:
+            await writer.write(stream, chunk, where)
+        else:
+            stored = values.encode(chunk, where)
+            callback = partial(self._life.writing.write_once, stream, stored)
+            await self._do(STREAM_WRITE, StepCode(callback), _INTERNAL, None)
+
+    async def close_stream(self, stream: str) -> None:
+        """Let a stream take no more chunks, if it still does; see `write`."""
+        writer = self._life.writer()
+        if writer is not None:
+            await writer.close(stream)
+        else:
+            callback = partial(self._life.writing.close_stream, stream)
+            await self._do(STREAM_CLOSE, StepCode(callback), _INTERNAL, None)
 
     def _key(self, kind: StepKind, name: str) -> StepKey:
         count = self._counts.get((kind, name), 0) + 1

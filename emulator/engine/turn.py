@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from emulator.core.decision import Decision
 from emulator.core.hooks import conflict
-from emulator.core.inputs import Input
+from emulator.core.inputs import AttemptReturned, Input
 from emulator.core.state import InstanceState
 from emulator.domain.hooks import HookRequest, TokenKey
 from emulator.domain.instance import Creation, InstanceKey, scope_of
 from emulator.domain.steps import StepKey
 from emulator.engine.actor import InstanceActor
+from emulator.engine.streams import Streams
 from emulator.engine.tokens import Holders
-from emulator.errors import EmulatorError, HookConflictError
+from emulator.errors import EmulatorError, EngineStopped, HookConflictError, StorageError
 from emulator.journal.port import Commit, Cut, EntryRow, TickRow, TimerRow
+
+log = logging.getLogger("workflow_emulator")
 
 Reply = asyncio.Future[Any]
 
@@ -25,6 +31,16 @@ def refuse(reply: Reply | None, error: Exception) -> None:
     """Tell whoever waits for the answer that there is none."""
     if reply is not None and not reply.done():
         reply.set_exception(error)
+
+
+def stopped_by(error: Exception) -> EngineStopped:
+    """What everybody is told when a turn has failed; the log says more, unless the reason says it all."""
+    is_told = isinstance(error, StorageError)
+    text = f"The engine has stopped: {error}" if is_told else "The engine has stopped."
+    stopped = EngineStopped(text)
+    stopped.__cause__ = error
+    log.critical("%s", text, exc_info=None if is_told else error)
+    return stopped
 
 
 class Claim(NamedTuple):
@@ -54,7 +70,7 @@ class Batch(NamedTuple):
         }
 
 
-class Posted(NamedTuple):
+class Posted(msgspec.Struct, frozen=True):
     """Something in the inbox: for whom, what, and who waits for the answer.
 
     `item` is an input; or a question about the state, answered in its turn; or instances to create. A `RunInput` has a `speaker`: when the instance has left memory and come
@@ -112,8 +128,8 @@ class Turn:
             claimed[token] = creation
         return None
 
-    def commit(self) -> Commit | None:
-        """Everything decided, as one transaction; None if there is nothing to write."""
+    def commit(self, streams: Streams) -> Commit | None:
+        """Everything decided, and what is to be written to streams, as one transaction; None if there is nothing."""
         commit = Commit()
         timers: dict[int, dict[StepKey, int | None]] = {}
         for actor, _, decision in self.decided:
@@ -138,7 +154,17 @@ class Turn:
                 else:
                     commit.armed.append(TimerRow(number, step, due_ms))
         self._add_rows(commit)
+        if streams.is_busy:
+            commit.streams = streams.take(commit, self._results())
         return commit if commit != _NOTHING else None
+
+    def _results(self) -> set[tuple[int, StepKey]]:
+        """The steps (of the instances of these numbers) that get their results."""
+        return {
+            (actor.number, item.step)
+            for actor, item, decision in self.decided
+            if isinstance(item, AttemptReturned) and decision.entries
+        }
 
     def _add_rows(self, commit: Commit) -> None:
         for key, actor in self.actors.items():

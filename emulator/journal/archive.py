@@ -3,7 +3,8 @@
 The format, version 1: an object with `version`; what the instance was created with (`workflow`, `id`, `params`,
 `created_ms`, `source`, `schedule`, `success_retention_ms`, `error_retention_ms`); how it is (`status`, `modified_ms`,
 `started_ms`, `ended_ms`); and `entries`, in order: `seq`, `at_ms`, `event` (Cloudflare's number, `domain.entries`), `kind`
-(its name, for people), `step` (the step's label, or null), `fact`. Events that nobody has taken are entries too.
+(its name, for people), `step` (the step's label, or null), `fact`. Events that nobody has taken are entries too. What steps
+have returned as streams is in `outputs`, if there is any: `stream` (with the step's label), `place`, `step`, `attempt`, `value`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import msgspec
 from emulator.domain.instance import Creation, InstanceKey, Schedule, TriggerSource
 from emulator.domain.status import InstanceStatus
 from emulator.errors import JournalCorrupt, JournalTooNew
-from emulator.journal.port import InstanceRow, StoredInstance
+from emulator.journal.port import ChunkRow, InstanceRow, StoredInstance
 from emulator.journal.rows import entry_from_row
 
 VERSION: Final = 1
@@ -30,11 +31,19 @@ class _Line(msgspec.Struct):
     fact: msgspec.Raw
 
 
+class _Piece(msgspec.Struct):
+    stream: str
+    place: int
+    step: str | None
+    attempt: int | None
+    value: msgspec.Raw
+
+
 class _Version(msgspec.Struct):
     version: int
 
 
-class _Document(msgspec.Struct):
+class _Document(msgspec.Struct, omit_defaults=True):
     version: int
     workflow: str
     id: str
@@ -49,6 +58,7 @@ class _Document(msgspec.Struct):
     error_retention_ms: int | None
     params: msgspec.Raw
     entries: list[_Line]
+    outputs: list[_Piece] = []
 
 
 def to_document(stored: StoredInstance) -> str:
@@ -64,6 +74,7 @@ def to_document(stored: StoredInstance) -> str:
             )
             for seq, entry in stored.entries
         ],
+        [_Piece(*each[1:]) for each in stored.outputs],
     )  # fmt: skip
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
@@ -101,4 +112,5 @@ def from_document(text: str | bytes, where: str) -> StoredInstance:
         (each.seq, entry_from_row((1, each.seq, each.event, each.at_ms, each.step, bytes(each.fact).decode()), key))
         for each in document.entries
     ]  # fmt: skip
-    return StoredInstance(row, entries)
+    outputs = tuple(ChunkRow(1, *msgspec.structs.astuple(each)) for each in document.outputs)
+    return StoredInstance(row, entries, outputs)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from emulator.domain.instance import InstanceKey
 from emulator.errors import JournalCorrupt, JournalUnavailable
-from emulator.journal.port import StoredInstance
-from emulator.journal.rows import stored_from_json, to_json
+from emulator.journal.port import ChunkRow, StoredInstance
+from emulator.journal.rows import chunks_from_json, stored_from_json, to_json
 from emulator.journal.schema import APPLICATION_ID, MIGRATIONS, STATEMENTS
 
 
@@ -32,10 +32,15 @@ def look(
             wanted = {"workflow": workflow, "id": id}
             keys = [InstanceKey(*row) for row in connection.execute(STATEMENTS["named"], wanted)]
             [texts] = connection.execute(STATEMENTS["load"], {"keys": to_json(keys)}).fetchall()
+            [(pieces,)] = connection.execute(STATEMENTS["outputs"], {"keys": to_json(keys)})
     except sqlite3.DatabaseError as error:
         raise JournalUnavailable(f"The journal {path} cannot be read (SQLite: {error}).") from error
     found = stored_from_json(*texts)
-    return [_whole(found[key]) for key in keys if key in found]
+    outputs: dict[int, list[ChunkRow]] = {}
+    for piece in chunks_from_json(pieces):
+        outputs.setdefault(piece.number, []).append(piece)
+    whole = [_whole(found[key]) for key in keys if key in found]
+    return [each._replace(outputs=tuple(outputs.get(each.row.number, ()))) for each in whole]
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:

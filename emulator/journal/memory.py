@@ -15,10 +15,12 @@ from emulator.domain.entries import (
     WorkflowStarted,
 )
 from emulator.domain.hooks import HookStage
+from emulator.domain.names import RESERVED
 from emulator.domain.status import InstanceStatus
-from emulator.domain.steps import StepKey
+from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import JournalCorrupt
 from emulator.journal.port import (
+    ChunkRow,
     Commit,
     Cut,
     EntryRow,
@@ -26,6 +28,9 @@ from emulator.journal.port import (
     InstanceQuery,
     InstanceRow,
     StoredInstance,
+    StreamCommit,
+    StreamPage,
+    StreamState,
     TickRow,
     TimerRow,
 )
@@ -50,6 +55,11 @@ class _Instance:
     row: InstanceRow
     entries: dict[int, Entry] = field(default_factory=dict[int, Entry])
     timers: dict[StepKey, int] = field(default_factory=dict[StepKey, int])
+    chunks: dict[str, list[ChunkRow]] = field(default_factory=dict[str, list[ChunkRow]])
+    closed: dict[str, str | None] = field(default_factory=dict[str, str | None])
+
+    def state(self, stream: str) -> StreamState:
+        return StreamState(len(self.chunks.get(stream, ())), stream in self.closed)
 
 
 class MemoryJournal:
@@ -82,9 +92,10 @@ class MemoryJournal:
             self._last_number = max(self._last_number, row.number)
         for number, row in commit.updated.items():
             self._instances[number].row = row
-        for number, seq, entry in commit.entries:
-            assert seq not in self._instances[number].entries, "an entry is written once"
-            self._instances[number].entries[seq] = entry
+        for each in commit.entries:
+            entries = self._instances[each.number].entries
+            assert each.seq not in entries, "an entry is written once"
+            entries[each.seq] = each.entry
         for number, seq in commit.taken:
             self._instances[number].entries.pop(seq, None)
         for number, step in commit.disarmed:
@@ -97,6 +108,7 @@ class MemoryJournal:
             self._instances[number].timers[step] = due_ms
         self._settle(commit.ticks)
         self._hold(commit.hooks.values())
+        self._write(commit.streams or StreamCommit())
 
     async def last_number(self) -> int:
         """The highest number ever given."""
@@ -224,6 +236,52 @@ class MemoryJournal:
         """Until when each schedule is settled."""
         return dict(self._last_ticks)
 
+    async def stream_states(
+        self, streams: Sequence[tuple[int, str]]
+    ) -> dict[tuple[int, str], StreamState]:
+        """How each of these streams (instance, name) is."""
+        empty = StreamState(0, is_closed=False)
+        return {
+            (number, stream): self._instances[number].state(stream)
+            if number in self._instances
+            else empty
+            for number, stream in streams
+        }
+
+    async def streams(self, key: InstanceKey) -> dict[str, StreamState] | None:
+        """The streams of an instance, those for users, by name, in order of name."""
+        instance = self._named(key)
+        if instance is None:
+            return None
+        names = sorted(instance.chunks.keys() | instance.closed.keys())
+        return {name: instance.state(name) for name in names if not name.startswith(RESERVED)}
+
+    async def chunks(
+        self, key: InstanceKey, stream: str, first: int, limit: int, most_bytes: int
+    ) -> StreamPage | None:
+        """The next chunks of a stream from place `first` on, and how it is."""
+        instance = self._named(key)
+        if instance is None:
+            return None
+        page: list[ChunkRow] = []
+        size_bytes = 0
+        for chunk in instance.chunks.get(stream, [])[first : first + limit]:
+            size_bytes += len(bytes(chunk.value))
+            if page and size_bytes > most_bytes:
+                break
+            page.append(chunk)
+        return StreamPage(instance.row.number, instance.row.status, instance.state(stream), page)
+
+    def _write(self, commit: StreamCommit) -> None:
+        for number, stream in commit.cleared:
+            self._instances[number].chunks.pop(stream, None)
+        for chunk in commit.chunks:
+            chunks = self._instances[chunk.number].chunks.setdefault(chunk.stream, [])
+            assert chunk.place == len(chunks), "places are dense"
+            chunks.append(chunk)
+        for number, stream, step in commit.closed:
+            self._instances[number].closed.setdefault(stream, step)
+
     def _settle(self, ticks: list[TickRow]) -> None:
         for workflow, cron, last_ms in ticks:
             known_ms = self._last_ticks.get((workflow, cron), last_ms)
@@ -246,6 +304,7 @@ class MemoryJournal:
         if instance := self._instances.get(cut.number):
             entries = instance.entries.items()
             instance.entries = {seq: entry for seq, entry in entries if _survives(entry, cut.steps)}
+            _cut_streams(instance, cut.steps)
 
     def _matching(self, query: InstanceQuery) -> Iterator[InstanceRow]:
         for instance in self._instances.values():
@@ -285,3 +344,18 @@ def _survives(entry: Entry, cut: frozenset[StepKey] | None) -> bool:
     if entry.step is None:
         return isinstance(entry.fact, WorkflowQueued | WorkflowStarted)
     return entry.step not in cut
+
+
+def _cut_streams(instance: _Instance, cut: frozenset[StepKey] | None) -> None:
+    if cut is None:
+        instance.chunks.clear()
+        instance.closed.clear()
+        return
+    labels = {step.label for step in cut if step.kind is StepKind.DO}
+    for label in labels:
+        instance.chunks.pop(RESERVED + label, None)
+    instance.closed = {
+        stream: step
+        for stream, step in instance.closed.items()
+        if step is not None and step not in labels
+    }

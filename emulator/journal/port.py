@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from emulator.domain.entries import Entry
 from emulator.domain.hooks import HookRecord, TokenKey
 from emulator.domain.instance import Creation, InstanceKey
@@ -35,7 +37,7 @@ class InstanceRow(NamedTuple):
     expires_ms: int | None = None
 
 
-class EntryRow(NamedTuple):
+class EntryRow(msgspec.Struct, frozen=True, gc=False):
     """An entry at its place: `seq` starts at one and grows inside an instance, with gaps after a cut."""
 
     number: int
@@ -62,9 +64,64 @@ class TickRow(NamedTuple):
     last_ms: int
 
 
+class ChunkRow(NamedTuple):
+    """A chunk of an output stream. `place` counts from 0, without gaps; `value` is a stored value.
+
+    `step` is the label of the step whose `attempt` wrote it; both are None for one that no callback of a step wrote. A
+    stream whose name is U+001F and a step's label holds what that step has returned, in pieces.
+    """
+
+    number: int
+    stream: str
+    place: int
+    step: str | None
+    attempt: int | None
+    value: msgspec.Raw
+
+
+class ClosedRow(NamedTuple):
+    """A stream that takes no more chunks, and the label of the step that closed it (None: no step)."""
+
+    number: int
+    stream: str
+    step: str | None
+
+
+@dataclass(slots=True)
+class StreamCommit:
+    """What a commit does to streams, in the order of its fields."""
+
+    cleared: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    """Streams (instance, name) whose chunks go."""
+    chunks: list[ChunkRow] = field(default_factory=list[ChunkRow])
+    closed: list[ClosedRow] = field(default_factory=list[ClosedRow])
+    """One that is closed already changes nothing."""
+
+
+class StreamState(NamedTuple):
+    """How many chunks a stream has, and whether it is closed."""
+
+    length: int
+    is_closed: bool
+
+
+class StreamPage(NamedTuple):
+    """Chunks of a stream, in order, and how stream and instance were when they were read."""
+
+    number: int
+    status: InstanceStatus
+    state: StreamState
+    chunks: list[ChunkRow]
+
+
 class Cut(NamedTuple):
     """What a restart removes: the whole journal of an instance (`steps` is None), or, beside everything that is about
-    the instance itself, its mailbox and its rollbacks, all that is about the given steps. Queued and started stay."""
+    the instance itself, its mailbox and its rollbacks, all that is about the given steps. Queued and started stay.
+
+    The whole journal includes the streams. A restart from a step keeps their chunks, so that an index means the same to
+    those who read: steps that run again append, and their attempts count from 1 anew. What the given steps have closed
+    is open again, and what they have returned in pieces goes.
+    """
 
     number: int
     steps: frozenset[StepKey] | None
@@ -91,13 +148,18 @@ class Commit:
     """One earlier than what is stored changes nothing."""
     hooks: dict[str, HookRecord] = field(default_factory=dict[str, HookRecord])
     """By id, as they are from now on; those that are released go. A deleted instance leaves its own to this."""
+    streams: StreamCommit | None = None
 
 
 class StoredInstance(NamedTuple):
-    """An instance as it is found again: its row and its whole journal, in order."""
+    """An instance as it is found again: its row and its whole journal, in order.
+
+    `outputs` is what its steps have returned as streams, where that is looked for: `load` does not.
+    """
 
     row: InstanceRow
     entries: list[tuple[int, Entry]]
+    outputs: tuple[ChunkRow, ...] = ()
 
 
 class InstanceQuery(NamedTuple):
@@ -236,4 +298,23 @@ class Journal(Protocol):
 
     async def last_ticks(self) -> dict[tuple[str, str], int]:
         """Until when each schedule is settled, by workflow and cron expression, also of those that are gone."""
+        ...
+
+    async def stream_states(
+        self, streams: Sequence[tuple[int, str]]
+    ) -> dict[tuple[int, str], StreamState]:
+        """How each of these streams (instance, name) is; one that nobody has written to is empty and open."""
+        ...
+
+    async def streams(self, key: InstanceKey) -> dict[str, StreamState] | None:
+        """The streams of an instance, those for users, by name, in order of name. None if it does not exist."""
+        ...
+
+    async def chunks(
+        self, key: InstanceKey, stream: str, first: int, limit: int, most_bytes: int
+    ) -> StreamPage | None:
+        """The next chunks of a stream from place `first` on, and how it is; None if the instance does not exist.
+
+        There are `limit` at most, and values of `most_bytes` together, but one chunk if there is one.
+        """
         ...

@@ -21,7 +21,26 @@ PRAGMA quick_check(1);
 
 -- whole_commit
 CREATE TEMP VIEW whole_commit AS
-SELECT NULL AS deleted, NULL AS cuts, NULL AS created, NULL AS updated, NULL AS entries, NULL AS received, NULL AS taken, NULL AS disarmed, NULL AS armed, NULL AS ticks, NULL AS hooks;
+SELECT NULL AS deleted, NULL AS cuts, NULL AS created, NULL AS updated, NULL AS entries, NULL AS received, NULL AS taken, NULL AS disarmed, NULL AS armed, NULL AS ticks,
+    NULL AS hooks, NULL AS cleared, NULL AS chunks, NULL AS closed;
+
+CREATE TEMP VIEW stream_commit AS
+SELECT NULL AS cleared, NULL AS chunks, NULL AS closed;
+
+CREATE TEMP TRIGGER apply_stream_commit INSTEAD OF INSERT ON stream_commit
+BEGIN
+    DELETE FROM chunk
+    WHERE (number, stream) IN (SELECT value ->> 0, value ->> 1 FROM json_each(NEW.cleared));
+
+    INSERT INTO chunk (number, stream, place, step, attempt, size_bytes, value)
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6
+    FROM json_each(NEW.chunks);
+
+    INSERT INTO closed_stream (number, stream, step)
+    SELECT value ->> 0, value ->> 1, value ->> 2
+    FROM json_each(NEW.closed) WHERE true
+    ON CONFLICT DO NOTHING;
+END;
 
 CREATE TEMP TRIGGER apply_commit INSTEAD OF INSERT ON whole_commit
 BEGIN
@@ -44,6 +63,31 @@ BEGIN
 
     -- A restart drops the events, whatever it keeps.
     DELETE FROM mailbox WHERE number IN (SELECT value ->> 0 FROM json_each(NEW.cuts));
+
+    -- Of a step that runs again, what it has returned; what it has written to a stream stays.
+    DELETE FROM chunk
+    WHERE number IN (SELECT value ->> 0 FROM json_each(NEW.cuts))
+        AND (
+            number IN (SELECT value ->> 0 FROM json_each(NEW.cuts) WHERE value ->> 1 IS NULL)
+            OR (number, stream) IN (
+                SELECT cut.value ->> 0, char(31) || (step.value ->> 1)
+                FROM json_each(NEW.cuts) AS cut, json_each(cut.value, '$[1]') AS step
+                WHERE step.value ->> 0 = 'do'
+            )
+        );
+
+    -- A stream is open again unless a step that is kept has closed it.
+    DELETE FROM closed_stream
+    WHERE number IN (SELECT value ->> 0 FROM json_each(NEW.cuts))
+        AND (
+            step IS NULL
+            OR number IN (SELECT value ->> 0 FROM json_each(NEW.cuts) WHERE value ->> 1 IS NULL)
+            OR (number, step) IN (
+                SELECT cut.value ->> 0, step.value ->> 1
+                FROM json_each(NEW.cuts) AS cut, json_each(cut.value, '$[1]') AS step
+                WHERE step.value ->> 0 = 'do'
+            )
+        );
 
     INSERT INTO instance (
         number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
@@ -105,13 +149,20 @@ BEGIN
         value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
         value ->> 8, value ->> 9, value ->> 10
     FROM json_each(NEW.hooks) WHERE value ->> 10 <> 'released';
+
+    INSERT INTO stream_commit (cleared, chunks, closed)
+    SELECT NEW.cleared, NEW.chunks, NEW.closed WHERE NEW.chunks IS NOT NULL;
 END;
 
 -- commit
-INSERT INTO whole_commit (deleted, cuts, created, updated, entries, received, taken, disarmed, armed, ticks, hooks)
+INSERT INTO whole_commit (deleted, cuts, created, updated, entries, received, taken, disarmed, armed, ticks, hooks, cleared, chunks, closed)
 VALUES (
-    :deleted, :cuts, :created, :updated, :entries, :received, :taken, :disarmed, :armed, :ticks, :hooks
+    :deleted, :cuts, :created, :updated, :entries, :received, :taken, :disarmed, :armed, :ticks, :hooks,
+    :cleared, :chunks, :closed
 );
+
+-- commit_streams
+INSERT INTO stream_commit (cleared, chunks, closed) VALUES (:cleared, :chunks, :closed);
 
 -- commit_entries
 INSERT INTO entry (number, seq, event, at_ms, step, body)
@@ -275,3 +326,75 @@ DELETE FROM hook WHERE stage = 'retained' AND retain_until_ms <= :until_ms;
 
 -- seed
 SELECT value FROM seed;
+
+-- stream_states
+SELECT json_group_array(json_array(
+    number,
+    stream,
+    coalesce((SELECT max(place) + 1 FROM chunk WHERE chunk.number = asked.number AND chunk.stream = asked.stream), 0),
+    EXISTS (SELECT 1 FROM closed_stream AS closed WHERE closed.number = asked.number AND closed.stream = asked.stream)
+))
+FROM (SELECT value ->> 0 AS number, value ->> 1 AS stream FROM json_each(:streams)) AS asked;
+
+-- streams
+SELECT
+    (SELECT number FROM instance WHERE workflow = :workflow AND id = :id),
+    (
+        SELECT json_group_array(json_array(number, stream, length, closed))
+        FROM (
+            SELECT number, stream, max(length) AS length, max(closed) AS closed
+            FROM (
+                SELECT number, stream, max(place) + 1 AS length, 0 AS closed
+                FROM instance CROSS JOIN chunk USING (number)
+                WHERE workflow = :workflow AND id = :id
+                GROUP BY stream
+                UNION ALL
+                SELECT number, stream, 0, 1
+                FROM instance CROSS JOIN closed_stream USING (number)
+                WHERE workflow = :workflow AND id = :id
+            )
+            WHERE unicode(stream) <> 31
+            GROUP BY stream
+        )
+    );
+
+-- chunks
+WITH owner AS MATERIALIZED (
+    SELECT number, status FROM instance WHERE workflow = :workflow AND id = :id
+),
+-- Their places alone: the values of those that are too many for a page are not read.
+page AS MATERIALIZED (
+    SELECT number, place, sum(size_bytes) OVER (ORDER BY place) AS total_bytes
+    FROM (
+        SELECT number, place, size_bytes
+        FROM owner CROSS JOIN chunk USING (number)
+        WHERE stream = :stream AND place >= :first
+        ORDER BY place LIMIT :limit
+    )
+)
+SELECT
+    number,
+    status,
+    coalesce((SELECT max(place) + 1 FROM chunk WHERE chunk.number = owner.number AND stream = :stream), 0),
+    EXISTS (SELECT 1 FROM closed_stream AS closed WHERE closed.number = owner.number AND stream = :stream),
+    (
+        SELECT json_group_array(json_array(number, stream, place, step, attempt, value))
+        FROM (
+            SELECT chunk.number, stream, chunk.place, step, attempt, value
+            FROM page CROSS JOIN chunk USING (number, place)
+            WHERE stream = :stream AND (total_bytes <= :most_bytes OR place = :first)
+            ORDER BY place
+        )
+    )
+FROM owner;
+
+-- outputs
+SELECT json_group_array(json_array(number, stream, place, step, attempt, value))
+FROM (
+    SELECT chunk.number, stream, place, step, attempt, chunk.value
+    FROM json_each(:keys) AS named
+    CROSS JOIN instance ON instance.workflow = named.value ->> 0 AND instance.id = named.value ->> 1
+    CROSS JOIN chunk ON chunk.number = instance.number
+    WHERE unicode(stream) = 31
+    ORDER BY chunk.number, stream, place
+);

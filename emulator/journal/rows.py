@@ -17,7 +17,17 @@ from emulator.domain.instance import Creation, InstanceKey, Schedule, TriggerSou
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import JournalCorrupt
-from emulator.journal.port import Commit, EntryRow, InstanceRow, StoredInstance, TimerRow
+from emulator.journal.port import (
+    ChunkRow,
+    Commit,
+    EntryRow,
+    InstanceRow,
+    StoredInstance,
+    StreamCommit,
+    StreamPage,
+    StreamState,
+    TimerRow,
+)
 
 _T = TypeVar("_T")
 
@@ -53,6 +63,9 @@ StoredHook = tuple[str, str, str, str, str, int, str, int | None, int, str | Non
 StoredTimer = tuple[str, str, int, StepKind, str, int]
 """workflow, id, number, kind, step's label, due_ms"""
 
+StoredChunk = tuple[int, str, int, str | None, int | None, str]
+"""number, stream, place, step's label, attempt, value"""
+
 
 def to_json(value: object) -> str:
     """Encode rows for SQLite."""
@@ -73,8 +86,8 @@ def from_json(text: str, rows: type[_T]) -> _T:
 
 def entry_to_row(row: EntryRow) -> tuple[int, int, int, int, str | None, Fact]:
     """Flatten an entry; a step's kind is not kept, for it follows from the event. SQLite stores the text of the fact."""
-    number, seq, (at_ms, step, fact) = row
-    return number, seq, fact.event, at_ms, step and step.label, fact
+    entry, step = row.entry, row.entry.step
+    return row.number, row.seq, entry.fact.event, entry.at_ms, step and step.label, entry.fact
 
 
 def _fact(kind: type[Fact], body: str) -> Fact:
@@ -257,20 +270,17 @@ def timers_from_json(text: str) -> list[tuple[InstanceKey, TimerRow]]:
     ]
 
 
-def entries_to_json(entries: list[EntryRow]) -> tuple[str, str]:
-    """Encode entries for SQLite: those of the log, and those whose place is the mailbox."""
+def entries_to_json(entries: list[EntryRow]) -> tuple[str, str | None]:
+    """Encode entries for SQLite: those of the log, and those whose place is the mailbox, if there are any."""
     logged = [entry_to_row(row) for row in entries if row.entry.fact.event != EventReceived.event]
-    received: list[StoredEvent] = []
-    if len(logged) < len(entries):
-        received = [
-            event_to_row(row) for row in entries if isinstance(row.entry.fact, EventReceived)
-        ]
+    if len(logged) == len(entries):
+        return to_json(logged), None
+    received = [event_to_row(row) for row in entries if isinstance(row.entry.fact, EventReceived)]
     return to_json(logged), to_json(received)
 
 
-def commit_to_json(commit: Commit) -> dict[str, str]:
-    """Encode a whole commit: a text for each of its fields."""
-    logged, received = entries_to_json(commit.entries)
+def commit_to_json(commit: Commit) -> dict[str, str | None]:
+    """Encode a commit, all but its entries: a text for each of its other fields."""
     return {
         "deleted": to_json(commit.deleted),
         "cuts": to_json(
@@ -294,8 +304,6 @@ def commit_to_json(commit: Commit) -> dict[str, str]:
                 for row in commit.updated.values()
             ]
         ),
-        "entries": logged,
-        "received": received,
         "taken": to_json(commit.taken),
         "disarmed": to_json(
             [(number, step and step.kind, step and step.label) for number, step in commit.disarmed]
@@ -305,4 +313,48 @@ def commit_to_json(commit: Commit) -> dict[str, str]:
         ),
         "ticks": to_json(commit.ticks),
         "hooks": to_json([hook_to_row(hook) for hook in commit.hooks.values()]),
+        **streams_to_json(commit.streams),
     }
+
+
+def streams_to_json(commit: StreamCommit | None) -> dict[str, str | None]:
+    """Encode what a commit does to streams: nothing at all if that is None."""
+    if commit is None:
+        return {"cleared": None, "chunks": None, "closed": None}
+    return {
+        "cleared": to_json(commit.cleared),
+        "chunks": to_json(
+            [
+                (number, stream, place, step, attempt, len(text := bytes(value)), text.decode())
+                for number, stream, place, step, attempt, value in commit.chunks
+            ]
+        ),
+        "closed": to_json(commit.closed),
+    }
+
+
+def states_from_json(text: str) -> dict[tuple[int, str], StreamState]:
+    """Read how streams are, by instance and name."""
+    return {
+        (number, stream): StreamState(length, bool(closed))
+        for number, stream, length, closed in from_json(text, list[tuple[int, str, int, int]])
+    }
+
+
+def page_from_row(stored: tuple[int, str, int, int, str]) -> StreamPage:
+    """Read a page of a stream. The values are not looked into."""
+    number, status, length, closed, chunks = stored
+    return StreamPage(
+        number,
+        InstanceStatus(status),
+        StreamState(length, bool(closed)),
+        chunks_from_json(chunks),
+    )
+
+
+def chunks_from_json(text: str) -> list[ChunkRow]:
+    """Read chunks of streams. The values are not looked into."""
+    return [
+        ChunkRow(number, stream, place, step, attempt, msgspec.Raw(value.encode()))
+        for number, stream, place, step, attempt, value in from_json(text, list[StoredChunk])
+    ]

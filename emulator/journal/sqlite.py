@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import aiosqlite
 
-from emulator.domain.entries import EventReceived
 from emulator.domain.status import InstanceStatus
 from emulator.errors import JournalCorrupt, JournalUnavailable, StorageError
 from emulator.journal.lock import JournalLock
-from emulator.journal.port import EntryRow, TickRow
+from emulator.journal.port import Commit, EntryRow, TickRow
 from emulator.journal.rows import (
     StoredEntry,
     commit_to_json,
@@ -37,7 +36,10 @@ from emulator.journal.rows import (
     instances_from_json,
     keys_from_json,
     numbered_keys_from_json,
+    page_from_row,
+    states_from_json,
     stored_from_json,
+    streams_to_json,
     timers_from_json,
     to_json,
 )
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
         InstanceQuery,
         InstanceRow,
         StoredInstance,
+        StreamPage,
+        StreamState,
         TimerRow,
     )
 
@@ -160,12 +164,15 @@ class SqliteJournal:
 
     async def commit(self, commit: Commit) -> None:
         """Write all of it, or nothing and raise. See `Journal.commit`."""
-        if _only_logs(commit):
+        logged, received = entries_to_json(commit.entries)
+        if received is None and _only_logs(commit):
             # What a step does most: a third of the time of the whole.
-            logged, _ = entries_to_json(commit.entries)
             await self._fetch("commit_entries", entries=logged)
+        elif commit.streams is not None and commit == Commit(streams=commit.streams):
+            await self._fetch("commit_streams", **streams_to_json(commit.streams))
         else:
-            await self._fetch("commit", **commit_to_json(commit))
+            rest = commit_to_json(commit)
+            await self._fetch("commit", entries=logged, received=received, **rest)
 
     async def last_number(self) -> int:
         """The highest number ever given."""
@@ -286,6 +293,35 @@ class SqliteJournal:
         rows = from_json(await self._value("last_ticks"), list[TickRow])
         return {(row.workflow, row.cron): row.last_ms for row in rows}
 
+    async def stream_states(
+        self, streams: Sequence[tuple[int, str]]
+    ) -> dict[tuple[int, str], StreamState]:
+        """How each of these streams (instance, name) is."""
+        return states_from_json(await self._value("stream_states", streams=to_json(streams)))
+
+    async def streams(self, key: InstanceKey) -> dict[str, StreamState] | None:
+        """The streams of an instance, those for users, by name, in order of name."""
+        sql = STATEMENTS["streams"]
+        [(number, text)] = await self._listing(sql, workflow=key.workflow, id=key.id)
+        if number is None:
+            return None
+        return {name: state for (_, name), state in states_from_json(text).items()}
+
+    async def chunks(
+        self, key: InstanceKey, stream: str, first: int, limit: int, most_bytes: int
+    ) -> StreamPage | None:
+        """The next chunks of a stream from place `first` on, and how it is."""
+        rows = await self._listing(
+            STATEMENTS["chunks"],
+            workflow=key.workflow,
+            id=key.id,
+            stream=stream,
+            first=first,
+            limit=limit,
+            most_bytes=most_bytes,
+        )
+        return page_from_row(rows[0]) if rows else None
+
     async def _prepare(self, writer: aiosqlite.Connection) -> None:
         version = await inspect(writer, self._where)
         await writer.executescript(STATEMENTS["prepare"])
@@ -334,6 +370,7 @@ class SqliteJournal:
 
 
 def _only_logs(commit: Commit) -> bool:
+    """Whether it writes nothing but entries."""
     return not (
         commit.deleted
         or commit.cuts
@@ -344,7 +381,7 @@ def _only_logs(commit: Commit) -> bool:
         or commit.armed
         or commit.ticks
         or commit.hooks
-        or any(row.entry.fact.event == EventReceived.event for row in commit.entries)
+        or commit.streams
     )
 
 

@@ -6,7 +6,8 @@ Theory of operation
 times, the rollback, the end. Both read the same entries. Everything that shows an instance (the two REST APIs, the
 bindings, the inspector) renders this one `InstanceDetail`, so no two views can disagree.
 
-Steps are listed in the order in which they started, the handlers of a rollback after them. Times are wall-clock
+Steps are listed in the order in which they started, the handlers of a rollback after them. A payload of a hook shows as
+an event that is waited for; what nobody has written as a step does not show. Times are wall-clock
 milliseconds.
 """
 
@@ -139,6 +140,8 @@ class _View:
     def see(self, entry: Entry) -> None:
         if entry.step is None:
             self._instance(entry.at_ms, entry.fact)
+        elif entry.step.is_internal:
+            pass
         elif entry.fact.event in facts.ROLLBACK_EVENTS:
             self._compensation(entry.at_ms, entry.step, entry.fact)
         elif entry.step.kind is StepKind.DO:

@@ -1,6 +1,6 @@
 """The journal as Cloudflare's subscriptions show it (Cloudflare: Workers API, subscribe; specification 12.3).
 
-Every entry with a number below 100 is an event; our own are not shown. An event tells more than its entry: the params
+Every entry with a number below 100 is an event; our own are not shown, nor are the engine's own steps. An event tells more than its entry: the params
 that the instance started with, the config of a step that is rolled back. So a log is read from its beginning, by one
 `EventLog`.
 """
@@ -106,7 +106,7 @@ class EventLog:
         """Give the event that entry number `seq` is shown as; None for one that is not shown."""
         fact = entry.fact
         event_type = EVENT_TYPES.get(type(fact))
-        if event_type is None:
+        if event_type is None or (entry.step is not None and entry.step.is_internal):
             return None
         shown: Json = {
             "instanceId": self._creation.id,

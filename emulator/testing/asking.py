@@ -16,9 +16,11 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from emulator.core.effects import Outcome
-from emulator.core.inputs import StepRequest
+from emulator.core.inputs import HookDisposeRequested, HookRequested, StepRequest
 from emulator.domain.steps import StepKey
+from emulator.domain.values import StreamedOutput
 from emulator.engine.steps import Asker, RollbackCode, StepCode, StepContext
+from emulator.engine.streams import Writer, Writing
 
 _ROOT: Final = Path(__file__).parents[2]
 _NOT_THE_USERS: Final = (
@@ -42,7 +44,7 @@ class Place(NamedTuple):
 class Asked(NamedTuple):
     """A step that was asked for, and the line that did; None if that is unknown."""
 
-    request: StepRequest
+    request: StepRequest | HookRequested
     place: Place | None
 
     @property
@@ -60,6 +62,10 @@ class Listener(Protocol):
 
     async def asked(self, asked: Asked, hand_on: Callable[[], Awaitable[Outcome]]) -> Outcome:
         """User code asks for a step; `hand_on` asks the engine."""
+        ...
+
+    def opened(self, asked: Asked) -> bool:
+        """User code opens a hook; whether the engine shall hear of it."""
         ...
 
 
@@ -80,10 +86,16 @@ class _Between:
         self._listener = listener
         self._declared: dict[StepKey, Place | None] = {}
         self.now_ms = life.now_ms
-        self.later = life.later
         self.say_later = life.say_later
         self.token = life.token
         self.hook_id = life.hook_id
+
+    def later(self, item: HookRequested | HookDisposeRequested) -> Awaitable[Outcome]:
+        if isinstance(item, HookRequested):
+            asked = Asked(item, users_place(inspect.currentframe()))
+            if not self._listener.opened(asked):
+                return asyncio.get_running_loop().create_future()
+        return self._life.later(item)
 
     def register(self, step: StepKey, code: StepCode, rollback: RollbackCode | None) -> None:
         self._declared[step] = _definition(code)
@@ -91,6 +103,19 @@ class _Between:
             handler = self._listener.code(step, rollback.code, rollback=True)
             rollback = rollback._replace(code=handler)
         self._life.register(step, self._listener.code(step, code), rollback)
+
+    @property
+    def writing(self) -> Writing:
+        return self._life.writing
+
+    def use_streams(self) -> None:
+        self._life.use_streams()
+
+    def writer(self) -> Writer | None:
+        return self._life.writer()
+
+    def output(self, step: StepKey, output: StreamedOutput) -> object:
+        return self._life.output(step, output)
 
     async def ask(self, request: StepRequest) -> Outcome:
         # In a task of its own, as `gather` makes them, a step has no caller: then its function is shown.

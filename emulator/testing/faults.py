@@ -26,6 +26,8 @@ from emulator.journal.port import (
     InstanceRow,
     Journal,
     StoredInstance,
+    StreamPage,
+    StreamState,
     TimerRow,
 )
 from emulator.testing.loop import VirtualLoop
@@ -233,6 +235,25 @@ class FaultyJournal:
         """See `Journal`."""
         with self._use():
             return await self._inner.last_ticks()
+
+    async def stream_states(
+        self, streams: Sequence[tuple[int, str]]
+    ) -> dict[tuple[int, str], StreamState]:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.stream_states(streams)
+
+    async def streams(self, key: InstanceKey) -> dict[str, StreamState] | None:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.streams(key)
+
+    async def chunks(
+        self, key: InstanceKey, stream: str, first: int, limit: int, most_bytes: int
+    ) -> StreamPage | None:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.chunks(key, stream, first, limit, most_bytes)
 
     def _die(self, end: BaseException) -> None:
         self._end = end

@@ -27,6 +27,7 @@ from emulator.domain.entries import (
     ROLLBACK_EVENTS,
     Entry,
     StepStarted,
+    StepSucceeded,
     WorkflowQueued,
     WorkflowRunning,
     WorkflowStarted,
@@ -35,15 +36,18 @@ from emulator.domain.failure import Failure, failure_of
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.engine.engine import Engine
+from emulator.engine.outputs import output_stream
 from emulator.engine.programs import Program, RunEvent, WorkflowDefinition
 from emulator.engine.steps import StepCode, StepContext
 from emulator.journal.memory import MemoryJournal
-from emulator.journal.port import Commit, EntryRow, StoredInstance
+from emulator.journal.port import ChunkRow, Commit, EntryRow, Journal, StoredInstance, StreamCommit
 from emulator.testing.asking import Asked, ListeningContext, Place, raising_place
 from emulator.testing.clock import EPOCH_MS, LoopClock
 
 PATIENCE_S: Final = 86_400
 """How long code may take, in virtual time, from one step to the next."""
+
+_ALL_BYTES: Final = 2**40
 
 
 class Returned(NamedTuple):
@@ -94,9 +98,25 @@ async def replay(
     return Replay(told.heard, told.end)
 
 
+async def with_outputs(stored: StoredInstance, journal: Journal) -> StoredInstance:
+    """The instance with what its steps have returned as streams, out of the journal that it comes from."""
+    pieces: list[ChunkRow] = []
+    for _, entry in stored.entries:
+        if entry.step is None or not isinstance(entry.fact, StepSucceeded):
+            continue
+        output = values.decode(entry.fact.result)
+        if isinstance(output, values.StreamedOutput):
+            key, stream = stored.row.creation.key, output_stream(entry.step)
+            page = await journal.chunks(key, stream, 0, output.chunks, _ALL_BYTES)
+            pieces += page.chunks if page is not None else []
+    return stored._replace(outputs=tuple(pieces))
+
+
 def divergence(state: InstanceState, replayed: Replay) -> Divergence | None:
     """Where the code leaves the journal that adds up to `state`; None if a running instance would go on."""
     asked = {each.step for each in replayed.asked}
+    # What was claimed at the start need not be opened.
+    asked.update(hook.step for hook in state.hooks.values() if hook.at_start)
     for step in state.steps.values():  # in the order in which they started
         counts = step.finished_seq or not (state.is_terminal or step.abandoned)
         if counts and step.key not in asked:
@@ -130,14 +150,19 @@ async def _journal(stored: StoredInstance, state: InstanceState) -> MemoryJourna
     for place, fact in enumerate(begun, start=last + 1):
         entries.append(EntryRow(stored.row.number, place, Entry(born_ms, None, fact)))
     journal = MemoryJournal()
-    row = stored.row._replace(status=InstanceStatus.RUNNING, started_ms=born_ms, ended_ms=None)
-    await journal.commit(Commit(created=[row], entries=entries))
+    row = stored.row._replace(
+        status=InstanceStatus.RUNNING, started_ms=born_ms, ended_ms=None, expires_ms=None
+    )
+    outputs = StreamCommit(chunks=list(stored.outputs))
+    await journal.commit(Commit(created=[row], entries=entries, streams=outputs))
     return journal
 
 
 def _without_rollback(entry: Entry) -> Entry:
     if isinstance(entry.fact, StepStarted):
-        return entry._replace(fact=msgspec.structs.replace(entry.fact, rollback=None))
+        return msgspec.structs.replace(
+            entry, fact=msgspec.structs.replace(entry.fact, rollback=None)
+        )
     return entry
 
 
@@ -158,6 +183,10 @@ class _Told:
         if asked.step in self._finished:
             return await hand_on()
         return await never()
+
+    def opened(self, asked: Asked) -> bool:
+        self.heard.append(asked)
+        return asked.step in self._finished
 
     def has_ended(self, end: Returned | RunFailed) -> None:
         self.end = end

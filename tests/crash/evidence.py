@@ -128,7 +128,7 @@ def _whole(stored: StoredInstance) -> StoredInstance:
 def judge_by_the_laws(stored: list[StoredInstance]) -> None:
     """Hold the laws of the simulation against the journal."""
     trace = Trace()
-    for row, entries in stored:
+    for row, entries, _ in stored:
         agreement_of_row(row, fold(row.creation, entries))
         lines = [EntryRow(row.number, seq, entry) for seq, entry in entries]
         trace.add(Committed(row.modified_ms, Commit(created=[row], entries=lines)))
@@ -182,8 +182,8 @@ def _attempts_of(stored: StoredInstance) -> tuple[Counter[str], dict[str, int], 
     started: Counter[str] = Counter()
     succeeded: dict[str, int] = {}
     undoing: Counter[str] = Counter()
-    for _, (_, step, fact) in stored.entries:
-        match step, fact:
+    for _, entry in stored.entries:
+        match entry.step, entry.fact:
             case StepKey(name=name), facts.AttemptStarted(attempt=attempt):
                 started[name] = attempt
             case StepKey(name=name), facts.AttemptSucceeded(attempt=attempt):

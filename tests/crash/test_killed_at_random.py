@@ -175,7 +175,8 @@ def judge_the_events(stored: StoredInstance, clients: Clients) -> None:
     """Every event that was accepted is there once, and in the order of sending; none that was not sent."""
     instance, ended_ms = stored.row.creation.id, stored.row.ended_ms
     received: dict[str, list[int]] = {"go": [], "extra": []}
-    for _, (_, _, fact) in stored.entries:
+    for _, entry in stored.entries:
+        fact = entry.fact
         if isinstance(fact, facts.EventReceived) and fact.payload is not None:
             received[fact.event_type].append(msgspec.json.decode(fact.payload))
     assert ended_ms is not None

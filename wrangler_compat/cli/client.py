@@ -6,7 +6,8 @@ Whatever goes wrong is a `click.ClickException` with one line that says what to 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -111,12 +112,51 @@ class Client:
             told: list[Json] = envelope["messages"] or envelope["errors"]
             text = "; ".join(each["message"] for each in told)
         except (ValueError, LookupError, TypeError):
-            raise NotReached(
-                f"What answers at {self._url} is no workflow-emulator (HTTP {response.status_code}): give its address with --url."
-            ) from None
-        if response.status_code == _FORBIDDEN:
+            raise self._stranger(response.status_code) from None
+        raise self._refused(response.status_code, text)
+
+    @contextmanager
+    def opened(
+        self, *path: str, query: Mapping[str, object], accepted: str = "*/*"
+    ) -> Generator[httpx.Response]:
+        """Open an answer of the binding's API, to be read piece by piece. Parameters that are None are not sent.
+
+        Raises:
+            NotReached: no emulator answers, or it breaks off.
+            ClickException: it refuses; the message is the server's.
+        """
+        given = {key: str(value) for key, value in query.items() if value is not None}
+        headers = {"accept": accepted}
+        with (
+            self._clear_errors(),
+            self._http.stream("GET", self._url_of(path), params=given, headers=headers) as response,
+        ):
+            if not response.is_success:
+                raise self._refusal(response.status_code, response.read())
+            yield response
+
+    def _refusal(self, status: int, body: bytes) -> click.ClickException:
+        try:
+            told: Json = json.loads(body)
+            text: str = (
+                told["refusal"]["message"] if "refusal" in told else told["errors"][0]["message"]
+            )
+        except (ValueError, LookupError, TypeError):
+            return self._stranger(status)
+        return self._refused(status, text)
+
+    def _stranger(self, status: int) -> NotReached:
+        return NotReached(
+            f"What answers at {self._url} is no workflow-emulator (HTTP {status}): give its address with --url."
+        )
+
+    def _refused(self, status: int, text: str) -> click.ClickException:
+        if status == _FORBIDDEN:
             text += ": give the emulator's token with --token, or in WORKFLOW_EMULATOR_API_TOKEN."
-        raise click.ClickException(printable(" ".join(text.split())))
+        return click.ClickException(printable(" ".join(text.split())))
+
+    def _url_of(self, path: tuple[str, ...]) -> str:
+        return "/".join((self._url + self._prefix, *(quote(part, safe="") for part in path)))
 
     def _send(
         self,
@@ -126,14 +166,20 @@ class Client:
         body: object,
         headers: Mapping[str, str],
     ) -> httpx.Response:
-        url = "/".join((self._url + self._prefix, *(quote(part, safe="") for part in path)))
         # Not httpx's own JSON: it cannot write a lone surrogate, and the server shall say that.
         content = None if body is _NO_BODY else json.dumps(body)
         given = {key: str(value) for key, value in query.items() if value is not None}
         if content is not None:
             headers = {"content-type": "application/json", **headers}
+        with self._clear_errors():
+            return self._http.request(
+                method, self._url_of(path), params=given, content=content, headers=headers
+            )
+
+    @contextmanager
+    def _clear_errors(self) -> Generator[None]:
         try:
-            return self._http.request(method, url, params=given, content=content, headers=headers)
+            yield
         except (httpx.ConnectError, httpx.ConnectTimeout):
             raise NotReached(
                 f"No emulator answers at {self._url}: start one with `workflow-emulator dev`, or give its address with --url."

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from wrangler_compat.cli.client_options import HOOKS, Emulator, asks_emulator, json_value
+from wrangler_compat.cli.client_options import OWN_API, Emulator, asks_emulator, json_value
 from wrangler_compat.cli.wording import Json, pretty
 
 _PAGE_ROWS: Final = 100
@@ -27,7 +27,7 @@ def list_hooks(
     """List the hooks whose tokens are taken, the oldest first."""
     rows: list[Json] = []
     query = {"workflow": workflow, "instance_id": instance_id, "per_page": _PAGE_ROWS}
-    with Emulator(url, token).connect(HOOKS) as client:
+    with Emulator(url, token).connect(OWN_API) as client:
         cursor: str | None = ""
         while cursor is not None:
             page, info = client.page("hooks", query=query | {"cursor": cursor or None})
@@ -49,7 +49,7 @@ def list_hooks(
 @asks_emulator
 def get(hook_token: str, url: str, token: str | None, as_json: bool) -> None:
     """Show the hook that holds TOKEN."""
-    with Emulator(url, token).connect(HOOKS) as client:
+    with Emulator(url, token).connect(OWN_API) as client:
         found = client.ask("GET", "hooks", hook_token)
     if as_json:
         click.echo(pretty(found))
@@ -78,6 +78,6 @@ def resume(
     """
     headers = {} if resume_id is None else {"idempotency-key": resume_id}
     body = {"token": hook_token, "payload": payload}
-    with Emulator(url, token).connect(HOOKS) as client:
+    with Emulator(url, token).connect(OWN_API) as client:
         answer = client.ask("POST", "hooks", "resume", body=body, headers=headers)
     click.echo(pretty(answer) if as_json else f'Sent the payload to "{answer["runId"]}".')

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from emulator.domain.status import InstanceStatus
-from emulator.domain.steps import StepKind
-from wrangler_compat.cli.client_options import HOOKS, Emulator, asks_emulator, json_value
+from emulator.domain.steps import CLOUDFLARE_KINDS
+from wrangler_compat.cli.client_options import OWN_API, Emulator, asks_emulator, json_value
 from wrangler_compat.cli.following import follow
 from wrangler_compat.cli.wording import Json, pretty
 
@@ -105,7 +105,7 @@ def describe(
         return
     from wrangler_compat.cli.describing import show_instance
 
-    with Emulator(url, token).connect(HOOKS) as client:
+    with Emulator(url, token).connect(OWN_API) as client:
         hooks = client.ask("GET", workflow, "instances", known, "hooks")
     show_instance(workflow, known, detail, hooks)
 
@@ -159,7 +159,7 @@ def resume(workflow: str, instance_id: str, url: str, token: str | None, as_json
 @click.argument("instance_id", metavar="ID")
 @click.option("--from-step-name", help="Keep the results of the steps before this one.")
 @click.option("--from-step-count", type=click.IntRange(min=1), help="Which step of that name.")
-@click.option("--from-step-type", type=click.Choice([each.value for each in StepKind]))
+@click.option("--from-step-type", type=click.Choice([each.value for each in CLOUDFLARE_KINDS]))
 @asks_emulator
 def restart(
     workflow: str,

@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "replay": "wrangler_compat.cli.replay:replay",
     "run": "wrangler_compat.cli.run:run",
     "schedules": "wrangler_compat.cli.schedules:schedules",
+    "streams": "wrangler_compat.cli.streams:streams",
     "workflows": "wrangler_compat.cli.workflows:workflows",
 }
 """Where each command is."""

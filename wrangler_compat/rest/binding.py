@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bindings import wire
-from bindings.host import EngineHost, NewInstance
+from bindings.host import EngineChunks, EngineHost, NewInstance
 from emulator.core.inputs import AttributesRequested, EventSent, Input
 from emulator.domain import values
 from emulator.domain.attributes import check_attributes
@@ -26,7 +26,13 @@ from emulator.domain.duration import retention_ms
 from emulator.domain.hooks import HookRequest, TokenKey, check_token, min_retention
 from emulator.domain.instance import InstanceKey
 from emulator.domain.limits import MAX_BATCH_INSTANCES
-from emulator.domain.names import check_event_type, check_instance_id, check_new_instance_id
+from emulator.domain.names import (
+    check_event_type,
+    check_instance_id,
+    check_new_instance_id,
+    check_stream_name,
+)
+from emulator.engine.reading import StreamReader
 from emulator.engine.subscription import Subscription
 from emulator.errors import (
     Conflict,
@@ -36,6 +42,12 @@ from emulator.errors import (
     JournalCorrupt,
     NotFound,
     SerializationError,
+)
+from wrangler_compat.rest.chunk_stream import (
+    chunk_frames,
+    plain_stream,
+    start_index,
+    wants_events,
 )
 from wrangler_compat.rest.event_stream import event_stream, frame, frames, wanted_events
 from wrangler_compat.rest.hooks import hook_routes
@@ -70,6 +82,9 @@ def binding_api(operations: Operations) -> Starlette:
             Route("/find", api.find, methods=["POST"]),
             Route("/holder", api.holder, methods=["POST"]),
             Route("/resume", api.resume, methods=["POST"]),
+            Route(one + "/streams", api.list_streams, methods=["GET"]),
+            Route(one + "/streams/{namespace}/info", api.stream_info, methods=["GET"]),
+            Route(one + "/streams/{namespace}", api.read_stream, methods=["GET"]),
             *hook_routes(operations),
         ],
         exception_handlers={
@@ -131,6 +146,22 @@ class _BindingApi:
         await subscription.open()
         return event_stream(_with_its_end(frames(subscription, self._clock)))
 
+    async def list_streams(self, request: Request) -> Response:
+        return _answer(wire.StreamList(await self._host.streams(_key(request))))
+
+    async def stream_info(self, request: Request) -> Response:
+        return _answer(await self._host.stream(_key(request), _namespace(request)))
+
+    async def read_stream(self, request: Request) -> Response:
+        key = _key(request)
+        reader = StreamReader(self._engine, key, _namespace(request), start_index(request))
+        info = await reader.open()
+        headers = {wire.RUN_ID: key.id, wire.TAIL_INDEX: str(info.tail_index)}
+        if wants_events(request):
+            chunks = _with_its_end(chunk_frames(EngineChunks(reader), self._clock))
+            return event_stream(chunks, headers)
+        return plain_stream(reader, headers)
+
 
 async def _with_its_end(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     try:
@@ -152,6 +183,10 @@ async def _decoded(request: Request, kind: type[T]) -> T:
 
 def _key(request: Request) -> InstanceKey:
     return InstanceKey(segment(request, "workflow"), segment(request, "id"))
+
+
+def _namespace(request: Request) -> str:
+    return check_stream_name(segment(request, "namespace"))
 
 
 def _checked_instance(given: NewInstance, now_ms: int) -> NewInstance:

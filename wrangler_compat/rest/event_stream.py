@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -28,6 +29,8 @@ from wrangler_compat.rest.requests import segment
 HEARTBEAT_MS: Final = 15_000
 _DIGITS: Final = re.compile("[0-9]{1,16}")
 HEARTBEAT: Final = b": still here\n\n"
+
+T = TypeVar("T")
 
 
 def wanted_events(request: Request) -> EventFilter:
@@ -54,11 +57,12 @@ async def subscribe(operations: Operations, request: Request) -> Response:
     return event_stream(_to_the_end(frames(subscription, operations.clock)))
 
 
-def event_stream(content: AsyncIterator[bytes]) -> Response:
+def event_stream(
+    content: AsyncIterator[bytes], headers: Mapping[str, str] = MappingProxyType({})
+) -> Response:
     """The response that is such a stream."""
-    return StreamingResponse(
-        content, media_type="text/event-stream", headers={"cache-control": "no-store"}
-    )
+    headers = {"cache-control": "no-store", **headers}
+    return StreamingResponse(content, media_type="text/event-stream", headers=headers)
 
 
 async def frames(subscription: Subscription, clock: Clock) -> AsyncIterator[bytes]:
@@ -67,23 +71,34 @@ async def frames(subscription: Subscription, clock: Clock) -> AsyncIterator[byte
     Raises:
         EmulatorError: the instance is gone, or the engine has stopped.
     """
+    async for events in with_silences(subscription.more, clock):
+        if events is None:
+            yield HEARTBEAT
+        else:
+            yield b"".join(
+                frame(each["type"], msgspec.json.encode(each), each["eventId"]) for each in events
+            )
+
+
+async def with_silences(
+    more: Callable[[], Awaitable[list[T]]], clock: Clock
+) -> AsyncIterator[list[T] | None]:
+    """What `more` gives, until it gives nothing, and None whenever it has been waited for a while."""
     while True:
         try:
             async with asyncio.timeout(None) as patience:
                 due_ms = clock.now_ms() + HEARTBEAT_MS
                 call = clock.call_at(due_ms, lambda: patience.reschedule(0))
                 try:
-                    events = await subscription.more()
+                    given = await more()
                 finally:
                     call.cancel()
         except TimeoutError:
-            yield HEARTBEAT
+            yield None
             continue
-        if not events:
+        if not given:
             return
-        yield b"".join(
-            frame(each["type"], msgspec.json.encode(each), each["eventId"]) for each in events
-        )
+        yield given
 
 
 def frame(event: str, data: bytes, number: int | None = None) -> bytes:

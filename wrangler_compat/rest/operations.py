@@ -29,7 +29,7 @@ from emulator.domain import values
 from emulator.domain.instance import InstanceKey, TriggerSource
 from emulator.domain.names import is_reserved_id
 from emulator.domain.status import TERMINAL, InstanceStatus
-from emulator.domain.steps import StepKey
+from emulator.domain.steps import StepKey, StepKind
 from emulator.engine.engine import Engine
 from emulator.engine.programs import WorkflowDefinition
 from emulator.errors import (
@@ -308,7 +308,7 @@ def _ended_status(state: InstanceState) -> InstanceStatus | None:
 
 def _input_of(change: StatusChange) -> Input:
     target = change.from_
-    step = None if target is None else StepKey(target.kind, target.name, target.count)
+    step = None if target is None else StepKey(StepKind(target.kind), target.name, target.count)
     inputs: dict[str, Callable[[], Input]] = {
         "pause": PauseRequested,
         "resume": ResumeRequested,

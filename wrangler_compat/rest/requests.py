@@ -24,7 +24,6 @@ from emulator.domain.limits import (
     MAX_STEP_NAME_CHARS,
 )
 from emulator.domain.names import check_instance_id
-from emulator.domain.steps import StepKind
 from emulator.errors import InvalidInput, InvalidInstanceId, PayloadTooLarge
 
 MAX_BODY_BYTES: Final = 100 * 1024 * 1024
@@ -57,7 +56,7 @@ class RestartTarget(msgspec.Struct, frozen=True):
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_STEP_NAME_CHARS)]
     count: Annotated[int, msgspec.Meta(ge=1)] = 1
-    kind: StepKind = msgspec.field(name="type", default=StepKind.DO)
+    kind: Literal["do", "sleep", "waitForEvent"] = msgspec.field(name="type", default="do")
 
 
 class StatusChange(msgspec.Struct, frozen=True):

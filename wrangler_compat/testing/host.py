@@ -11,7 +11,16 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from bindings import Workflow, WorkflowInstance
-from bindings.host import EngineHost, EventSource, Host, NewInstance, StatusReport
+from bindings.host import (
+    Chunk,
+    ChunkSource,
+    EngineHost,
+    EventSource,
+    Host,
+    NewInstance,
+    StatusReport,
+    StreamReport,
+)
 from emulator.core.inputs import Input
 from emulator.domain.hooks import HookRecord, TokenKey
 from emulator.domain.instance import InstanceKey
@@ -87,6 +96,18 @@ class ProjectHost:
         """See `Host`."""
         return _Events(self._project, key, wanted)
 
+    async def streams(self, key: InstanceKey) -> list[StreamReport]:
+        """See `Host`."""
+        return await self._on_host(lambda host: host.streams(key))
+
+    async def stream(self, key: InstanceKey, namespace: str) -> StreamReport:
+        """See `Host`."""
+        return await self._on_host(lambda host: host.stream(key, namespace))
+
+    def chunks(self, key: InstanceKey, namespace: str, start_index: int) -> ChunkSource:
+        """See `Host`."""
+        return _Chunks(self._project, key, namespace, start_index)
+
     async def _on_host(self, work: Callable[[Host], Awaitable[T]]) -> T:
         return await self._project.on_engine(lambda engine: work(EngineHost(engine)))
 
@@ -116,6 +137,32 @@ class _Events:
             return await work(self._source)
 
         return await self._project.on_engine(working)
+
+
+class _Chunks:
+    """A reader of a stream that lives on the project's loop."""
+
+    def __init__(
+        self, project: Project, key: InstanceKey, namespace: str, start_index: int
+    ) -> None:
+        self._project = project
+        self._key = key
+        self._namespace = namespace
+        self._start_index = start_index
+        self._source: ChunkSource | None = None
+
+    async def more(self) -> list[Chunk]:
+        async def working(engine: Engine) -> list[Chunk]:
+            if self._source is None:
+                self._source = EngineHost(engine).chunks(
+                    self._key, self._namespace, self._start_index
+                )
+            return await self._source.more()
+
+        return await self._project.on_engine(working)
+
+    async def close(self) -> None:
+        """Do nothing: a reader that is not asked holds nothing."""
 
 
 class TestedWorkflow(Workflow):

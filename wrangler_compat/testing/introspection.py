@@ -25,8 +25,9 @@ from bindings.convert import js_dict, options
 from emulator.core.effects import ReceivedEvent
 from emulator.core.inputs import DeleteRequested
 from emulator.core.modifiers import Modifiers, Steps
-from emulator.core.state import InstanceState, StepState
+from emulator.core.state import HookState, InstanceState, StepState
 from emulator.domain import values
+from emulator.domain.entries import channel
 from emulator.domain.failure import Failure, exception_of, failure_of
 from emulator.domain.instance import InstanceKey
 from emulator.domain.names import check_event_type
@@ -228,6 +229,30 @@ class InstanceIntrospector:
             raise AssertionError(f"instance {self.id} has ended, and does not sleep.")
         return js_dict(name=found[0].name, index=found[0].count)
 
+    async def wait_for_hook(self, token: str | None = None) -> JsDict:
+        """Wait until the instance waits for a payload of this hook, or of any; gives its `token`, `hook_id`, `metadata`.
+
+        Raises:
+            AssertionError: it will not.
+        """
+
+        def waiting(state: InstanceState) -> list[HookState] | None:
+            awaited = {step.event_type for step in state.open.values()}
+            found = [
+                hook
+                for hook in state.hooks.values()
+                if token in (None, hook.token) and channel(hook.hook_id) in awaited
+            ]
+            return found or ([] if state.is_terminal else None)
+
+        which = "a hook" if token is None else f'the hook "{token}"'
+        found = await self._project.until_answered(self._key, waiting, f"wait for {which}")
+        if not found:
+            raise AssertionError(f"instance {self.id} has ended, and does not wait for {which}.")
+        hook = found[0]
+        metadata = values.decode(hook.metadata)
+        return js_dict(token=hook.token, hook_id=hook.hook_id, metadata=metadata)
+
     async def get_output(self) -> Any:
         """What `run()` returned.
 
@@ -294,6 +319,7 @@ class InstanceIntrospector:
     waitForStepResult = wait_for_step_result  # noqa: N815 - Cloudflare's JavaScript spelling
     waitForStatus = wait_for_status  # noqa: N815
     waitForSleep = wait_for_sleep  # noqa: N815
+    waitForHook = wait_for_hook  # noqa: N815
     getOutput = get_output  # noqa: N815
     getError = get_error  # noqa: N815
 

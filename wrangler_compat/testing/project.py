@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import httpx
 
 from bindings import WorkflowInstance
+from bindings.ambient import hosting
 from emulator.core.modifiers import Modifiers, ModifiersChanged
 from emulator.core.state import InstanceState
 from emulator.domain.duration import duration_ms
@@ -33,7 +34,7 @@ from emulator.journal.port import Commit, InstanceQuery, StoredInstance
 from emulator.testing.clock import LoopClock
 from wrangler_compat import project as assembly
 from wrangler_compat.testing.classes import Entrypoint, Subject, project_from, project_of
-from wrangler_compat.testing.host import TestedWorkflow, key_of
+from wrangler_compat.testing.host import ProjectHost, TestedWorkflow, key_of
 from wrangler_compat.testing.loop import InVain, LoopThread
 from wrangler_compat.testing.tree import is_pending, standing, tree
 
@@ -85,6 +86,7 @@ class TestProject:
         self._subject: Subject | None = None
         self._project: assembly.Project | None = None
         self._opened = AsyncExitStack()
+        self._hosting = ExitStack()
 
     # what a test sets up
 
@@ -244,9 +246,11 @@ class TestProject:
             thread.stop()
             raise
         self._thread = thread
+        self._hosting.enter_context(hosting(ProjectHost(self)))
 
     def stop(self) -> None:
         """Close the project and end the thread, whatever is unfinished."""
+        self._hosting.close()
         thread, self._thread = self._thread, None
         if thread is not None:
             try:

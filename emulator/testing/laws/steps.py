@@ -150,7 +150,7 @@ class _Deadlines:
         self._paused_ms = None
 
     def hear(self, entry: Entry) -> None:
-        at_ms, step, fact = entry
+        at_ms, step, fact = entry.at_ms, entry.step, entry.fact
         if step is not None:
             self._hear_of(step, at_ms, fact)
         elif isinstance(fact, facts.WorkflowPaused):
@@ -185,7 +185,7 @@ class _Deadlines:
                 self._judge(step, at_ms, "its handler is tried again")
             case facts.SleepCompleted():
                 self._judge(step, at_ms, "the sleep completes")
-            case facts.WaitTimedOut(error=Failure(name="WorkflowTimeoutError")):
+            case facts.WaitTimedOut(error=error) if error.name != "HookDisposedError":
                 self._judge(step, at_ms, "the wait times out")
             case facts.WaitCompleted() | facts.WaitTimedOut():
                 self._due.pop(step, None)

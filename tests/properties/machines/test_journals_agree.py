@@ -24,21 +24,25 @@ from emulator.domain.entries import (
     WorkflowStarted,
 )
 from emulator.domain.instance import InstanceKey
+from emulator.domain.names import RESERVED
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import (
+    ChunkRow,
+    ClosedRow,
     Commit,
     Cut,
     EntryRow,
     InstanceQuery,
     InstanceRow,
     Journal,
+    StreamCommit,
     TickRow,
     TimerRow,
 )
 from emulator.journal.sqlite import SqliteJournal
-from tests.strategies import entries, instance_keys, instance_rows, step_keys
+from tests.strategies import entries, instance_keys, instance_rows, step_keys, stored_values
 
 T = TypeVar("T")
 WORKFLOWS = ("orders", "mail", "none")
@@ -52,6 +56,8 @@ HISTORY = [
     Entry(1, NAMESAKE, AttemptStarted(1)),
     Entry(1, NAMESAKE, RollbackStepSucceeded()),
 ]
+STREAMS = ("default", "Größe 😀", RESERVED + NAMESAKE.label)
+WRITERS = (None, NAMESAKE.label, "other-1")
 due_times_ms = st.integers(1, 6)
 tick_rows = st.builds(
     TickRow,
@@ -72,6 +78,7 @@ class Journals(RuleBasedStateMachine):
         self.rows: dict[int, InstanceRow] = {}
         self.steps: dict[int, set[StepKey]] = {}
         self.events: dict[int, list[int]] = {}
+        self.lengths: dict[tuple[int, str], int] = {}
         self.last_number = 0
         self.last_seq = 0
         for journal in self.journals:
@@ -105,6 +112,7 @@ class Journals(RuleBasedStateMachine):
 
     def forget(self, number: int) -> None:
         del self.rows[number], self.steps[number], self.events[number]
+        self.lengths = {key: length for key, length in self.lengths.items() if key[0] != number}
 
     def any_number(self, data: st.DataObject) -> int:
         return data.draw(st.sampled_from(sorted(self.rows)), label="number")
@@ -177,7 +185,30 @@ class Journals(RuleBasedStateMachine):
         some = st.frozensets(st.sampled_from(steps))
         cut = Cut(number, None if everything else data.draw(some))
         self.events[number] = []
+        for stream in STREAMS:
+            if cut.steps is None or (stream.startswith(RESERVED) and NAMESAKE in cut.steps):
+                self.lengths.pop((number, stream), None)
         self.write(Commit(cuts=[cut], entries=self.append(number, new)))
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data(), new=st.lists(entries, max_size=1))
+    def write_streams(self, data: st.DataObject, new: list[Entry]) -> None:
+        number = self.any_number(data)
+        written = StreamCommit()
+        for stream in data.draw(st.sets(st.sampled_from(STREAMS)), label="cleared"):
+            written.cleared.append((number, stream))
+            self.lengths.pop((number, stream), None)
+        for value in data.draw(st.lists(stored_values, max_size=4)):
+            stream = data.draw(st.sampled_from(STREAMS))
+            place = self.lengths.get((number, stream), 0)
+            step = data.draw(st.sampled_from(WRITERS))
+            attempt = None if step is None else place + 1
+            written.chunks.append(ChunkRow(number, stream, place, step, attempt, value))
+            self.lengths[number, stream] = place + 1
+        if data.draw(st.booleans(), label="closes"):
+            stream = data.draw(st.sampled_from(STREAMS))
+            written.closed.append(ClosedRow(number, stream, data.draw(st.sampled_from(WRITERS))))
+        self.write(Commit(entries=self.append(number, new), streams=written))
 
     @precondition(lambda self: self.rows)
     @rule(data=st.data())
@@ -230,6 +261,13 @@ class Journals(RuleBasedStateMachine):
             [await journal.due(until_ms, limit) for until_ms, limit in ((9, 99), (3, 2), (4, 99))],
             [await journal.next_due_ms(after_ms) for after_ms in (0, 3, 9)],
             await self.listings(journal),
+            await journal.stream_states(list(product([*self.rows, 999_999], STREAMS))),
+            [await journal.streams(key) for key in keys],
+            [
+                await journal.chunks(key, stream, *page)
+                for key, stream in product(keys, STREAMS)
+                for page in ((0, 9, 99_999), (1, 2, 99_999), (0, 9, 12), (0, 0, 0))
+            ],
         ]
 
     async def listings(self, journal: Journal) -> list[object]:

@@ -121,7 +121,7 @@ class Project:
         await self.engine.start()
         self.host = EngineHost(self.engine)
         self._hosting.close()
-        self._hosting.enter_context(hosting(self.host))
+        self._hosting.enter_context(hosting(self.host, asyncio.get_running_loop()))
         self.workflow = Workflow(self.host, NAME)
 
     def now_ms(self) -> int:

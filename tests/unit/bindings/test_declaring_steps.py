@@ -480,3 +480,25 @@ async def test_the_javascript_spellings_are_the_same_methods() -> None:
         assert (await project.ended(instance))["output"] == "gone"
         answer = await project.workflow.deleteBatch([instance.id])
         assert answer.deleted == [{"id": instance.id}]
+
+
+@in_virtual_time
+async def test_a_step_has_an_id_for_all_its_attempts_and_for_itself_alone() -> None:
+    seen: list[str] = []
+
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        @step.do("pay", config=AT_ONCE)
+        async def pay(ctx: Any) -> None:
+            seen.append(ctx.step_id)
+            if ctx.attempt < 3:
+                raise ValueError("declined")
+
+        await pay()
+        await pay()
+
+    async with Project(run) as project:
+        await project.result(id="a")
+        await project.result(id="b")
+    assert seen[0] == seen[1] == seen[2] != seen[3] == seen[4] == seen[5]
+    assert len(set(seen)) == 4
+    assert all(each.startswith("step_") for each in seen)

@@ -102,7 +102,7 @@ def served(
     schedules: Mapping[str, Sequence[str]] | None = None,
     runs: Mapping[str, Run] = RUNS,
 ) -> Generator[Served]:
-    """Serve workflows, those of `tests.unit.rest.emulated` unless others are given; those that are named with schedules."""
+    """Serve the workflows of `tests.unit.rest.emulated`, or others, those that are named with schedules."""
     loop = asyncio.new_event_loop()
     clock = VirtualClock()
     scheduled = {name: tuple(map(parse_cron, crons)) for name, crons in (schedules or {}).items()}

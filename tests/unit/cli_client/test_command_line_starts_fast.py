@@ -27,6 +27,7 @@ except SystemExit:
         ["workflows", "trigger"],
         ["schedules", "next", "--help"],
         ["hooks", "list", "--help"],
+        ["streams", "read", "--help"],
     ],
 )
 def test_help_and_usage_need_no_slow_module(command: list[str]) -> None:

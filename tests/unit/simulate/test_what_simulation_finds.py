@@ -310,3 +310,38 @@ def never_ending() -> type[WorkflowEntrypoint]:
 
 def test_code_that_waits_for_what_never_comes_is_found() -> None:
     assert codes(never_ending()) == {"never-ends"}
+
+
+class Notes(WorkflowEntrypoint):
+    async def run(self, event: Any, step: Any) -> Any:
+        notes: list[str] = []
+        async for note in step.create_hook(token="notes:1"):
+            notes.append(note["text"])
+            if note["text"] == "done":
+                break
+
+        @step.do("store")
+        async def store() -> list[str]:
+            return notes
+
+        return await store()
+
+
+def test_payloads_of_a_hook_come_in_order_through_every_crash() -> None:
+    payloads = [("notes:1", {"text": text}) for text in ("one", "two", "done")]
+    report = simulate(Notes, payloads=payloads, seeds=60)
+    assert not report.findings, str(report)
+
+
+class Duplicate(WorkflowEntrypoint):
+    async def run(self, event: Any, step: Any) -> Any:
+        hook = step.create_hook(token="notes:1")
+        again = step.create_hook(token="notes:1")
+        conflict = await again.get_conflict()
+        hook.dispose()
+        return [conflict.run_id, await conflict.status()]
+
+
+def test_what_is_asked_of_another_run_is_the_same_in_every_replay() -> None:
+    report = simulate(Duplicate, seeds=40)
+    assert not report.findings, str(report)

@@ -1,5 +1,19 @@
 """`workers.workflows` of Cloudflare's Python Workers. Re-exports only."""
 
-from bindings import NonRetryableError
+from bindings import (
+    FatalError,
+    HookConflictError,
+    HookDisposedError,
+    HookNotFoundError,
+    NonRetryableError,
+    RetryableError,
+)
 
-__all__ = ["NonRetryableError"]
+__all__ = [
+    "FatalError",
+    "HookConflictError",
+    "HookDisposedError",
+    "HookNotFoundError",
+    "NonRetryableError",
+    "RetryableError",
+]

@@ -214,6 +214,35 @@ class Stubborn(WorkflowEntrypoint):
                 pass
 
 
+class Scribe(WorkflowEntrypoint):
+    """Writes to a stream from run() and from a step, and leaves a trace of each chunk that is acknowledged."""
+
+    async def run(self, event: Any, step: Any) -> None:
+        writable = step.get_writable()
+
+        @step.do("write", config=retries(MANY, "50 milliseconds"))
+        async def write(ctx: Any) -> None:
+            for number in range(event["payload"]["chunks"]):
+                await writable.write(number)
+                with EffectLog(self.env.EFFECTS, event["instanceId"]).call(
+                    str(number), ctx["attempt"]
+                ):
+                    await asyncio.sleep(0.001)
+
+        @step.do("pages", config=retries(MANY, "50 milliseconds"))
+        async def pages() -> Any:
+            for number in range(event["payload"]["chunks"]):
+                yield f"page {number}".encode()
+                await asyncio.sleep(0.001)
+
+        for number in range(event["payload"]["chunks"]):
+            await step.get_writable("of run").write(number)
+        await write()
+        async for page in await pages():
+            await step.get_writable("copied").write(page)
+        await writable.close()
+
+
 class Default(WorkerEntrypoint):
     async def fetch(self, request: Any) -> Response:
         if request.method == "POST":
