@@ -162,9 +162,15 @@ class Host(Protocol):
         ...
 
     async def resume_hook(
-        self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
+        self,
+        token: TokenKey,
+        payload: msgspec.Raw,
+        resume_id: str | None,
+        checked_by: str | None = None,
     ) -> HookRecord:
-        """Check a payload against the hook's schema, and send it to whoever holds a token: see `emulator.engine.hooks`.
+        """Send a payload to whoever holds a token: see `emulator.engine.hooks`.
+
+        It is checked against the hook's schema, unless it was already: `checked_by` is the name of one.
 
         Raises:
             TypeValidationError: it does not match the schema; nothing is stored.
@@ -244,12 +250,15 @@ class EngineHost:
         return await holder(self._engine, token)
 
     async def resume_hook(
-        self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
+        self,
+        token: TokenKey,
+        payload: msgspec.Raw,
+        resume_id: str | None,
+        checked_by: str | None = None,
     ) -> HookRecord:
         """See `Host`."""
         named = (await holder(self._engine, token)).schema
-        if named is not None and (schema := schemas.find(named)) is not None:
-            # Here, where the classes of the project are, whoever sends it.
+        if named not in (None, checked_by) and (schema := schemas.find(named)) is not None:
             checked = schemas.checked(schema, values.decode(payload))
             payload = values.encode(checked, f'the payload for the hook "{token.token}"')
         return await resume(self._engine, token, payload, resume_id)

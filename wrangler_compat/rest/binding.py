@@ -132,7 +132,10 @@ class _BindingApi:
     async def resume(self, request: Request) -> Response:
         given = await _decoded(request, wire.Resume)
         payload = _checked_value(given.payload, f'the payload for the hook "{given.token.token}"')
-        return _answer(await self._host.resume_hook(given.token, payload, given.resume_id))
+        record = await self._host.resume_hook(
+            given.token, payload, given.resume_id, given.checked_by
+        )
+        return _answer(record)
 
     async def end(self, request: Request) -> Response:
         try:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
+from pydantic import BaseModel, field_validator
 
-from bindings import Workflow, WorkflowStep
+from bindings import Workflow, WorkflowStep, define_hook
+from bindings.ambient import hosting
 from bindings.run import Run
 from bindings.wire import PREFIX
 from emulator import errors
@@ -30,6 +33,20 @@ class Approval:
     by: str = "nobody"
 
 
+class Doubled(BaseModel):
+    """What the hook "doubled" takes: a check that must not be made twice."""
+
+    count: int
+
+    @field_validator("count")
+    @classmethod
+    def double(cls, count: int) -> int:
+        return count * 2
+
+
+doubled = define_hook(schema=Doubled)
+
+
 async def collects(event: JsDict, step: WorkflowStep) -> Any:
     """Takes payloads until one is "last", or fails."""
     if event.payload == "sleep":
@@ -38,6 +55,8 @@ async def collects(event: JsDict, step: WorkflowStep) -> Any:
         approval = await step.create_hook(token="doc", schema=Approval)
         assert isinstance(approval, Approval)
         return vars(approval)
+    if event.payload == "doubled":
+        return [each async for each in doubles(step)]
     taken: list[object] = []
     async for payload in step.create_hook(token="t"):
         if payload == "fail":
@@ -46,6 +65,15 @@ async def collects(event: JsDict, step: WorkflowStep) -> Any:
         if payload == "last":
             break
     return taken
+
+
+async def doubles(step: WorkflowStep) -> AsyncIterator[int]:
+    """What is stored of four payloads; to make objects of them doubles them once more."""
+    hook = doubled.create(step, token="doubled")
+    for _ in range(4):
+        payload = await hook
+        assert isinstance(payload, Doubled)
+        yield payload.count
 
 
 def run_of(orders: Workflow, instance_id: str, workflow: str = NAME) -> Run:
@@ -137,6 +165,39 @@ async def test_a_schema_is_checked_where_the_instance_runs(way: Way) -> None:
         assert "$.approved" in str(error)
         await orders.resume_hook("doc", {"approved": True})
         assert (await project.ended(made)).output == {"approved": True, "by": "nobody"}
+
+
+@both_ways
+@in_virtual_time
+async def test_a_schema_is_checked_once(way: Way) -> None:
+    async with Project(collects) as project, way(project) as orders:
+        made = await orders.create(id="a", params="doubled")
+        await project.becomes(made, "waiting")
+        host: Any = vars(orders)["_host"]
+        await orders.resume_hook("doubled", {"count": 1})
+        await orders.resume_hook("doubled", Doubled(count=1))
+        with hosting(host):
+            await doubled.resume("doubled", {"count": 1})
+            await doubled.resume("doubled", Doubled(count=1))
+        assert (await project.ended(made)).output == [4, 4, 4, 4]
+
+
+@both_ways
+@in_virtual_time
+async def test_an_object_of_the_class_is_a_payload(way: Way) -> None:
+    async with Project(collects) as project, way(project) as orders:
+        for token, params, payload in (
+            ("doc", "doc", Approval(approved=True, by="me")),
+            ("t", None, Approval(approved=False)),
+        ):
+            made = await orders.create(params=params)
+            await project.becomes(made, "waiting")
+            await orders.resume_hook(token, payload)
+            if token == "t":
+                await orders.resume_hook(token, "last")
+                assert (await project.ended(made)).output[0] == vars(payload)
+            else:
+                assert (await project.ended(made)).output == vars(payload)
 
 
 @both_ways
