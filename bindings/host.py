@@ -26,7 +26,7 @@ from emulator.engine.hooks import holder, resume
 from emulator.engine.reading import StreamReader, list_streams, stream_info
 from emulator.engine.subscription import Subscription
 from emulator.engine.turn import Claim
-from emulator.errors import EntityConflictError, InvalidInput
+from emulator.errors import EntityConflictError, InvalidHook, InvalidInput
 from emulator.projection.events import EventFilter
 
 
@@ -174,6 +174,7 @@ class Host(Protocol):
 
         Raises:
             TypeValidationError: it does not match the schema; nothing is stored.
+            InvalidHook: it is a webhook, whose payloads are requests.
         """
         ...
 
@@ -257,7 +258,10 @@ class EngineHost:
         checked_by: str | None = None,
     ) -> HookRecord:
         """See `Host`."""
-        named = (await holder(self._engine, token)).schema
+        hook = await holder(self._engine, token)
+        if hook.is_webhook:
+            raise InvalidHook(f'"{token.token}" is a webhook: it takes requests to its address.')
+        named = hook.schema
         if named not in (None, checked_by) and (schema := schemas.find(named)) is not None:
             checked = schemas.checked(schema, values.decode(payload))
             payload = values.encode(checked, f'the payload for the hook "{token.token}"')

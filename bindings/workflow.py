@@ -219,6 +219,7 @@ class Workflow:
             HookNotFoundError: nobody takes payloads for the token: none holds it, or its run has ended.
             HookResumeConflictError: the `resume_id` came before, with another payload or for another hook.
             TypeValidationError: the payload does not match the hook's schema.
+            InvalidHook: the hook is a webhook, or the `resume_id` is not valid.
             SerializationError: it cannot be stored; the message has the path to what is wrong.
             PayloadTooLarge: it is over 1 MiB.
             WorkflowContextError: this is the body of a `run()`: call it in a step.

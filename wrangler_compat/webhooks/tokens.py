@@ -21,11 +21,11 @@ from uuid import uuid4
 
 from starlette.requests import Request
 
-from bindings.host import EngineHost
 from bindings.webhook import MANUAL, WEBHOOK_PATH, Answering, StoredResponse, response_of
 from emulator.domain import values
 from emulator.domain.hooks import HookRecord, HookStage, TokenKey
 from emulator.domain.limits import MAX_VALUE_BYTES
+from emulator.engine.hooks import holder, resume
 from emulator.errors import (
     EmulatorError,
     EngineStopped,
@@ -55,7 +55,6 @@ class TokenWebhooks:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._host = EngineHost(engine)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -96,7 +95,7 @@ class TokenWebhooks:
             "body": body,
             "reply_id": reply_id,
         }
-        await self._host.resume_hook(hook.key, values.encode(payload, "the request"), None)
+        await resume(self._engine, hook.key, values.encode(payload, "the request"))
 
     async def _webhook(self, request: Request) -> HookRecord:
         """The webhook that is asked for.
@@ -105,7 +104,7 @@ class TokenWebhooks:
             HookNotFoundError: there is none, or it takes nothing.
         """
         token = unquote(_raw_path(request).partition(WEBHOOK_PATH)[2])
-        hook = await self._host.hook(TokenKey("", token))
+        hook = await holder(self._engine, TokenKey("", token))
         if not hook.is_webhook or hook.stage is not HookStage.LIVE:
             raise HookNotFoundError(token=token)
         return hook

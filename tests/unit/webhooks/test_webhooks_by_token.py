@@ -13,8 +13,10 @@ import pytest
 
 from bindings import WorkflowStep
 from bindings.webhook import WEBHOOK_PATH, Webhook
+from bindings.wire import PREFIX
 from emulator.domain.instance import InstanceKey
 from emulator.domain.values import JsDict
+from emulator.errors import InvalidHook
 from tests.unit.bindings.hosts import transport_to
 from tests.unit.bindings.project import NAME, ONCE, Project, in_virtual_time, pause_for
 from tests.unit.rest.streaming import StreamingTransport
@@ -278,6 +280,19 @@ async def test_what_is_no_webhook_is_answered_as_what_is_not_there() -> None:
         assert {status for status, _ in told} == {404}
         assert len(told) == 1
         assert await caller.project.history(retained) != []
+
+
+@in_virtual_time
+async def test_only_requests_to_its_address_reach_a_webhook() -> None:
+    async with calling(takes_one) as caller:
+        token = caller.path.removeprefix(WEBHOOK_PATH)
+        with pytest.raises(InvalidHook, match="takes requests to its address"):
+            await caller.project.workflow.resume_hook(token, {"method": "POST"})
+        caller.path = f"{PREFIX}/hooks/{token}/resume"
+        assert await caller.refusal(json={}) == (400, "invalid_hook")
+        caller.path = WEBHOOK_PATH + token
+        assert (await caller.call("PUT")).status_code == 202
+        assert (await caller.project.ended("a")).output.method == "PUT"
 
 
 @pytest.mark.parametrize("size_bytes", [2**20 + 1, 2**20])
