@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +14,12 @@ import pytest
 from bindings import WorkflowStep
 from bindings.wire import PREFIX
 from emulator.domain.values import JsDict
+from emulator.journal.memory import MemoryJournal
+from emulator.journal.port import Journal
+from emulator.journal.sqlite import SqliteJournal
 from tests.unit.bindings.hosts import transport_to
 from tests.unit.bindings.project import NAME, ONCE, Project, in_virtual_time, pause_for
+from tests.unit.rest.emulated import LOCAL, emulated
 from wrangler_compat.server import Access
 
 TOKEN = "order:1/ä b?"
@@ -248,6 +252,21 @@ async def test_hooks_are_listed_page_by_page() -> None:
         assert [each["runId"] for each in of_b] == ["b"]
         assert await client.ask("GET", "/hooks?instance_id=b&workflow=orders") == of_b
         assert await client.ask("GET", "/hooks?instance_id=x") == []
+
+
+@pytest.mark.parametrize("journal", [MemoryJournal, lambda: SqliteJournal(":memory:")])
+async def test_hooks_of_one_moment_are_listed_once(journal: Callable[[], Journal]) -> None:
+    async with emulated(journal=journal()) as server:
+        for number in range(5):
+            await server.result("POST", f"{LOCAL}/waits/instances", {"hook": f"t{number}"})
+        listed: list[str] = []
+        query = "per_page=2"
+        while query:
+            answer = (await server.client.get(f"{PREFIX}/hooks?{query}")).json()
+            listed += [each["token"] for each in answer["result"]]
+            cursor = answer["result_info"].get("cursor")
+            query = f"per_page=2&cursor={cursor}" if cursor else ""
+        assert sorted(listed) == ["t0", "t1", "t2", "t3", "t4"]
 
 
 @in_virtual_time
