@@ -20,6 +20,7 @@ from rich.table import Table
 from benchmarks import load, measure
 from benchmarks.queue import queue
 from benchmarks.retention import expiry
+from benchmarks.tenants import tenants
 
 
 class Figure(NamedTuple):
@@ -88,6 +89,7 @@ def figures(*, quick: bool) -> Iterator[Figure]:
         yield Figure("   memory of each", size_bytes, "bytes", "250")
         yield Figure("   a core used while idle", idle * 100, "%", "0")
         yield from _many_others(room(), room(), quick=quick)
+        yield from _tenants(room(), quick=quick)
 
 
 def _many_others(line_room: Path, expiry_room: Path, *, quick: bool) -> Iterator[Figure]:
@@ -110,6 +112,27 @@ def _many_others(line_room: Path, expiry_room: Path, *, quick: bool) -> Iterator
         "   an instance meanwhile, median", gone.busy_median_ms, "ms", "", gone.quiet_median_ms
     )
     yield Figure("   an instance meanwhile, p99", gone.busy_p99_ms, "ms", "", gone.quiet_p99_ms)
+
+
+def _tenants(room: Path, *, quick: bool) -> Iterator[Figure]:
+    """What a tenant's code costs that is not in memory."""
+    many = 100 if quick else 1_000
+    found = asyncio.run(tenants(room, many=many, versions=10))
+    yield Figure(
+        f"{many:,} tenants of 10 versions: published", found.published_a_second, "a second", ""
+    )
+    yield Figure(
+        "   first start of a tenant, median",
+        found.cold_ms,
+        "ms",
+        "20 over the floor",
+        found.plain_ms,
+    )
+    yield Figure("   first start of a tenant, p99", found.cold_p99_ms, "ms", "", found.plain_ms)
+    yield Figure("   another start", found.warm_ms, "ms", "", found.plain_ms)
+    yield Figure("   memory that grows with each", found.bytes_a_tenant, "bytes", "0")
+    yield Figure("   in a process: first start", found.process_cold_ms, "ms", "", found.plain_ms)
+    yield Figure("   in a process: another start", found.process_warm_ms, "ms", "", found.plain_ms)
 
 
 def main() -> int:

@@ -89,14 +89,14 @@ async def sleepers(folder: Path, *, instances: int) -> tuple[float, float, float
         await _create_and_park(
             opened, 5_000
         )  # the engine's working memory is there once it has worked
-        before = _resident_bytes()
+        before = resident_bytes()
         began = time.perf_counter()
         await _create_and_park(opened, instances)
         rate = instances / (time.perf_counter() - began)
         await asyncio.sleep(
             12
         )  # the longest that a parked instance is kept in memory, and a little
-        grown = _resident_bytes() - before
+        grown = resident_bytes() - before
         cpu, wall = time.process_time(), time.perf_counter()
         await asyncio.sleep(3)
         return rate, grown / instances, (time.process_time() - cpu) / (time.perf_counter() - wall)
@@ -210,6 +210,6 @@ async def _create_and_park(opened: Project, instances: int) -> None:
         await asyncio.sleep(0.05)
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")

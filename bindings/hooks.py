@@ -163,18 +163,19 @@ async def resume_hook_of(
 ) -> HookInfo:
     """Send a payload to whoever holds a token in a scope: see `Workflow.resume_hook`.
 
-    `checked_by` is the name of the schema that the payload has been checked against. The hook's own is checked where the
-    instance runs, which has its class.
+    `checked_by` is the name of the schema that the payload has been checked against. The hook's own is checked here, or else
+    where the instance runs, which has its class.
     """
     refuse_in_body("resume_hook()")
     token = _token(given)
     if resume_id is not None and (not resume_id or has_control(resume_id)):
         raise InvalidHook("resume_id must not be empty, and have no control characters.")
-    if schemas.is_object(payload):
-        checked_by, payload = schemas.name_of(type(payload)), schemas.plain(payload)
+    key = TokenKey(scope, token)
+    named = (await host.hook(key)).schema
+    if named not in (None, checked_by) and (schema := schemas.find(named)) is not None:
+        payload, checked_by = schemas.checked(schema, payload), named
     stored = values.encode(payload, f'the payload for the hook "{token}"')
-    record = await host.resume_hook(TokenKey(scope, token), stored, resume_id, checked_by)
-    return HookInfo.of(record)
+    return HookInfo.of(await host.resume_hook(key, stored, resume_id, checked_by))
 
 
 async def hook_of(host: Host, scope: str, token: object) -> HookInfo:

@@ -33,7 +33,8 @@ from emulator.projection.events import EventFilter
 class NewInstance(msgspec.Struct, frozen=True):
     """An instance to create. `params` is a stored value; a retention of None means the workflow's default.
 
-    `hook` is the token that it claims; `parent` names the step of a run that creates it (see `domain.instance.Creation`).
+    `hook` is the token that it claims; `parent` names the step of a run that creates it (see `domain.instance.Creation`);
+    `code` is the hash of the code that a dynamic workflow shall run.
     """
 
     id: str
@@ -43,6 +44,7 @@ class NewInstance(msgspec.Struct, frozen=True):
     hook: HookRequest | None = None
     attributes: dict[str, str] | None = None
     parent: str | None = None
+    code: str | None = None
 
 
 class RollbackReport(msgspec.Struct, frozen=True):
@@ -217,6 +219,8 @@ class EngineHost:
     def __init__(self, engine: Engine, base_url: str = "") -> None:
         self._engine = engine
         self._base_url = base_url
+        self.codes = engine.journal.codes
+        self.time_ms = engine.now_ms
 
     async def create(
         self,
@@ -337,6 +341,7 @@ async def create_instances(
             success_retention_ms=each.success_retention_ms,
             error_retention_ms=each.error_retention_ms,
             parent=each.parent,
+            code=each.code,
         )
         for each in given
     ]

@@ -50,23 +50,12 @@ def checked(schema: Any, payload: object) -> object:
     Raises:
         TypeValidationError: it does not match; the message has the paths to what is wrong.
     """
-    return plain(_instance(schema, payload))
-
-
-def is_object(payload: object) -> bool:
-    """Whether a payload is an object of a class that can be a schema, and so matches that."""
-    is_instance = is_dataclass(payload) or isinstance(payload, msgspec.Struct)
-    return (is_instance or hasattr(payload, "model_dump")) and not isinstance(payload, type)
-
-
-def plain(payload: object) -> object:
-    """What is stored of what a schema has made."""
-    if hasattr(payload, "model_dump"):
-        return cast("Any", payload).model_dump()
-    if is_dataclass(payload):
-        # msgspec leaves out what a default of the class supplies
-        payload = asdict(cast("Any", payload))
-    return msgspec.to_builtins(payload, builtin_types=(bytes, datetime))
+    made = _instance(schema, payload)
+    if hasattr(made, "model_dump"):
+        return cast("Any", made).model_dump()
+    if is_dataclass(made):
+        made = asdict(cast("Any", made))  # msgspec leaves out what a default of the class supplies
+    return msgspec.to_builtins(made, builtin_types=(bytes, datetime))
 
 
 def revived(schema: Any, stored: object) -> Any:

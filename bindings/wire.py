@@ -84,6 +84,41 @@ class Refused(msgspec.Struct, frozen=True):
     refusal: Refusal
 
 
+class CodePlace(msgspec.Struct, frozen=True):
+    """Where a code does not compile, counted from 1; null where no place is to blame."""
+
+    file: str | None
+    line: int | None
+    column: int | None
+
+
+class CodeRefused(Refused, frozen=True):
+    """The answer when a code is refused."""
+
+    place: CodePlace
+
+
+class Published(msgspec.Struct, frozen=True):
+    """A version of a tenant's workflow; `hash` is what instances are pinned to."""
+
+    tenant: str
+    name: str
+    version: str
+    hash: str
+
+
+class ListedVersion(Published, frozen=True):
+    """A version in a listing, with the time of its publishing."""
+
+    created_ms: int
+
+
+class Versions(msgspec.Struct, frozen=True):
+    """What has been published, in its order."""
+
+    versions: list[ListedVersion]
+
+
 class Created(msgspec.Struct, frozen=True):
     """For each of the instances null, or that its id is taken."""
 

@@ -296,6 +296,16 @@ class Workflow:
     deleteBatch = delete_batch  # noqa: N815
 
 
+def host_of(workflow: Workflow) -> Host:
+    """Whoever runs the instances behind a binding."""
+    return workflow._host  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - no business of users
+
+
+def rehosted(workflow: Workflow, host: Host) -> Workflow:
+    """A binding to the same workflow, by way of another host."""
+    return Workflow(host, workflow._name)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+
 async def _with_parent(batch: list[NewInstance]) -> list[NewInstance]:
     """In the body of a `run()`: give them the mark of the call, which an attempt that follows a crash knows them by."""
     place = here.get()

@@ -24,12 +24,15 @@
     │   ├── InvalidAttributes
     │   ├── TypeValidationError         a payload that a hook's schema refuses
     │   ├── InvalidStream               the name of a stream, or where to begin in it
+    │   ├── DynamicCodeError            a tenant's code that does not compile: line and column
+    │   ├── MissingDispatcherMetadataError  an instance of a dynamic workflow that no tenant's binding created
     │   └── InvalidSignature            a webhook whose sender is not verified
     ├── NotFound
     │   ├── WorkflowNotFound
     │   ├── InstanceNotFound
     │   ├── HookNotFoundError           nobody takes payloads for the token
     │   ├── WorkflowRunNotFoundError
+    │   ├── DynamicCodeNotFoundError    a tenant's code that nobody has published
     │   └── StepNotFound
     ├── Conflict
     │   ├── EntityConflictError         the name is taken, or stands for something else
@@ -39,15 +42,18 @@
     │   ├── HookDisposedError
     │   ├── CannotTerminate
     │   ├── InstanceFinished
+    │   ├── DynamicCodeConflictError    a version that has another code
     │   └── StreamError                 the stream takes no chunk: it is closed, or its writer has ended
     ├── WorkflowContextError            called where it cannot be; also a RuntimeError
     ├── StorageError
     │   ├── JournalLocked               another process has the file
     │   ├── JournalTooNew               written by a later version
+    │   │   └── InstanceTooNew          one instance, by rules that only a later version knows
     │   ├── JournalCorrupt              an entry or a file that does not decode
     │   └── JournalUnavailable          read-only folder, full disk
     ├── EngineStopped                   the engine has ended; what was not acknowledged did not happen
     ├── ConfigError                     the wrangler file: where, what was given, what is allowed
+    ├── ProgramLost                     the process with an instance's code has ended; the code is begun again in a new one
     ├── WorkerLoadError                 the user's module has no such class, or did not import
     └── StepFailure                     how a step's stored failure reaches the workflow
         ├── StepError                   any other exception: .name and .message of the original
@@ -255,6 +261,35 @@ class InvalidStream(InvalidInput, ValueError):
     name = "ValueError"
 
 
+class DynamicCodeError(InvalidInput):
+    """The code cannot be used.
+
+    `.file`, `.line` and `.column` (both from 1) say where, and are None where no place is to blame.
+    """
+
+    code = "dynamic.invalid_code"
+    name = "DynamicCodeError"
+
+    def __init__(
+        self,
+        message: str | None = None,
+        file: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.file = file
+        self.line = line
+        self.column = column
+
+
+class MissingDispatcherMetadataError(InvalidInput):
+    """The instance was not created through wrap_workflow_binding(), so nobody knows whose it is."""
+
+    code = "dynamic.missing_metadata"
+    name = "MissingDispatcherMetadataError"
+
+
 class InvalidSignature(InvalidInput):
     """The sender of the webhook is not verified."""
 
@@ -304,6 +339,13 @@ class WorkflowRunNotFoundError(NotFound):
     def __init__(self, message: str | None = None, *, run_id: str = "") -> None:
         super().__init__(f'Workflow run "{run_id}" not found' if message is None else message)
         self.run_id = run_id
+
+
+class DynamicCodeNotFoundError(NotFound):
+    """The code is not there."""
+
+    code = "dynamic.code_not_found"
+    name = "DynamicCodeNotFoundError"
 
 
 class StepNotFound(NotFound):
@@ -383,6 +425,13 @@ class CannotTerminate(Conflict):
     code = "instance.cannot_terminate"
 
 
+class DynamicCodeConflictError(Conflict):
+    """The version has another code."""
+
+    code = "dynamic.version_taken"
+    name = "DynamicCodeConflictError"
+
+
 class InstanceFinished(Conflict):
     """(instance.in_finite_state) Instance reached a finite state, cannot send events to it"""
 
@@ -423,6 +472,12 @@ class JournalTooNew(StorageError):
     code = "storage.too_new"
 
 
+class InstanceTooNew(JournalTooNew):
+    """The instance was created by a later version of the emulator, under rules that this one does not know."""
+
+    code = "storage.instance_too_new"
+
+
 class JournalCorrupt(StorageError):
     """The journal is damaged."""
 
@@ -445,6 +500,13 @@ class ConfigError(EmulatorError):
     """The configuration is not valid."""
 
     code = "config"
+
+
+class ProgramLost(EmulatorError):
+    """The process with the instance's code has ended."""
+
+    code = "dynamic.process"
+    name = "ProgramLost"
 
 
 class WorkerLoadError(EmulatorError):

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from bindings.ambient import hosting
-from bindings.entrypoint import WorkflowEntrypoint, program_of
+from bindings.dynamic.store import CodeStore
+from bindings.dynamic.tenants import Tenants
+from bindings.entrypoint import WorkflowEntrypoint
 from bindings.host import EngineHost
 from bindings.workflow import Workflow
 from emulator.domain.config import FAST_DEFAULTS, PRODUCTION_DEFAULTS
@@ -142,6 +144,8 @@ async def open_project(
         arrangements=arrangements,
     )
     host = EngineHost(engine, base_url)
+    store = CodeStore(journal.codes, engine.now_ms)
+    tenants = Tenants(store, has_processes=isinstance(clock, SystemClock))
     bindings = {each.binding: Workflow(host, each.name) for each in own if each.binding}
     context = ExecutionContext({each.class_name: Workflow(host, each.name) for each in own})
     with project_imports(config), hosting(host, asyncio.get_running_loop()):
@@ -149,7 +153,7 @@ async def open_project(
         with running(env, context):
             loaded = load(config)
             for name, workflow in loaded.workflows.items():
-                programs[name] = program_of(workflow, context, env, defaults, host)
+                programs[name] = tenants.program_of(workflow, context, env, defaults, host)
             await engine.start()
             try:
                 project = Project(
@@ -159,6 +163,7 @@ async def open_project(
                     yield project
             finally:
                 await engine.close()
+                await tenants.close()
 
 
 def _worker_info(config: WorkerConfig) -> WorkerInfo:

@@ -111,18 +111,20 @@ def fail_attempt(
         decision.arm(step.key, step.due_ms)
 
 
-def fail_interrupted_attempts(decision: Decision) -> None:
+def fail_interrupted_attempts(decision: Decision, error: Failure = INTERRUPTED) -> None:
     """Record the failure of the attempts that nobody calls any more."""
     for step in list(decision.state.open.values()):
         if step.in_flight:
-            fail_interrupted_attempt(decision, step)
+            fail_interrupted_attempt(decision, step, error)
 
 
-def fail_interrupted_attempt(decision: Decision, step: StepState) -> None:
+def fail_interrupted_attempt(
+    decision: Decision, step: StepState, error: Failure = INTERRUPTED
+) -> None:
     """Record the failure of an attempt that nobody calls any more; if another may follow, it is due at once."""
     assert step.config is not None
     has_another = has_attempt_left(step.config, step.attempt)
-    fail_attempt(decision, step, INTERRUPTED, 0 if has_another else None)
+    fail_attempt(decision, step, error, 0 if has_another else None)
 
 
 def retry_due(decision: Decision, step: StepState) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from emulator.core import attempts, hooks, inputs, lifecycle, rollbacks, sleeps, waits
+from emulator.core import attempts, hooks, inputs, lifecycle, losses, rollbacks, sleeps, waits
 from emulator.core.decision import Decision
 from emulator.core.inputs import (
     DoRequested,
@@ -146,6 +146,7 @@ _RULES: dict[type[Input], Callable[[Decision, Any], None]] = {
     inputs.RollbackRaised: rollbacks.raised,
     inputs.RunReturned: _run_ended,
     inputs.RunRaised: _run_ended,
+    inputs.RunLost: losses.run_lost,
     inputs.RunParked: lifecycle.run_parked,
     inputs.UnloadRequested: lifecycle.unload_requested,
     TimerFired: _timer_fired,

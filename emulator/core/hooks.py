@@ -45,6 +45,7 @@ from emulator.domain.hooks import (
     HookStage,
     claim_step,
 )
+from emulator.domain.instance import id_in_scope
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.errors import (
@@ -61,7 +62,7 @@ def conflict(token: str, holder: HookRecord | None, now_ms: int) -> HookConflict
         return None
     return HookConflictError(
         token=token,
-        conflicting_run_id=holder.instance_id,
+        conflicting_run_id=id_in_scope(holder.instance_id),
         conflicting_workflow=holder.workflow,
     )
 

@@ -149,6 +149,12 @@ class RunRaised(RunInput, frozen=True):
     error: Failure
 
 
+class RunLost(RunInput, frozen=True):
+    """The process that ran the code has ended; `error` says how. Its rollback handlers have gone with it."""
+
+    error: Failure
+
+
 class RunParked(RunInput, frozen=True):
     """User code has done nothing for a while but wait for what it asked."""
 

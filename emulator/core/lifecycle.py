@@ -47,6 +47,7 @@ from emulator.domain.entries import (
     WorkflowWaiting,
     WorkflowWaitingForPause,
 )
+from emulator.domain.failure import Failure
 from emulator.domain.limits import MAX_ATTRIBUTES
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
@@ -131,10 +132,15 @@ def run_returned(decision: Decision, result: RunReturned) -> None:
 
 def run_raised(decision: Decision, result: RunRaised) -> None:
     """`run()` has raised: rollback if there is something to roll back, then the end."""
+    run_failed(decision, result.error)
+
+
+def run_failed(decision: Decision, error: Failure) -> None:
+    """The instance has failed: it is compensated if there is something to roll back, and ends."""
     if rollbacks.has_eligible(decision.state):
-        rollbacks.begin(decision, result.error, terminating=False)
+        rollbacks.begin(decision, error, terminating=False)
     else:
-        decision.end(WorkflowFailed(result.error))
+        decision.end(WorkflowFailed(error))
 
 
 def run_parked(decision: Decision, _: RunParked) -> None:
@@ -243,6 +249,8 @@ def restart(decision: Decision, request: RestartRequested) -> None:
         return
     decision.cut(None if first is None else _from(state, first.start_seq))
     decision.stop_run()
+    state = decision.state
+    state.life.losses = state.life.finished_at_loss = 0
     attempts.fail_interrupted_attempts(decision)
     decision.record(None, WorkflowQueued())
     for claim in claims:

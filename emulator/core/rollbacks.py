@@ -59,16 +59,31 @@ def begin(decision: Decision, error: Failure, *, terminating: bool) -> None:
         decision.start_run(registering=True)
 
 
-def recover(decision: Decision) -> None:
+def recover(decision: Decision, error: Failure = INTERRUPTED) -> None:
     """The process has died during a rollback: the handler that ran has failed an attempt, and all must be found again."""
     rollback = _rollback_of(decision.state)
     if rollback.in_flight:
         step = _current(decision.state)
         assert step.rollback is not None
         left = has_attempt_left(step.rollback, rollback.attempt)
-        _fail_attempt(decision, step.key, INTERRUPTED, 0 if left else None)
+        _fail_attempt(decision, step.key, error, 0 if left else None)
     if not decision.state.is_terminal:
         decision.start_run(registering=True)
+
+
+def lost(decision: Decision, error: Failure, *, may_go_on: bool) -> None:
+    """The process with the handlers has ended, and the emulator goes on; or the rollback stops here."""
+    if may_go_on:
+        decision.stop_run()
+        recover(decision, error)
+        return
+    rollback = _rollback_of(decision.state)
+    if rollback.current is None:
+        decision.record(rollback.pending[-1], RollbackStepStarted())
+    step = _current(decision.state).key
+    if not rollback.in_flight:
+        decision.record(step, RollbackAttemptStarted(rollback.attempt + 1))
+    _fail_attempt(decision, step, error, None)
 
 
 def registered(decision: Decision) -> None:

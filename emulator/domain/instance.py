@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from emulator.domain.logic import CURRENT_LOGIC
+
 
 class InstanceKey(NamedTuple):
     """The name of an instance: ids are unique inside a workflow."""
@@ -50,7 +52,8 @@ class Creation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The facts of an instance that no restart changes.
 
     `params` is a stored value (see `domain.values`). A retention of None means the workflow's default. `parent` names the
-    step of another instance that created it, as "workflow/id/step".
+    step of another instance that created it, as "workflow/id/step". `code` is the hash of the code that a dynamic workflow
+    runs, `logic` the number of the engine's rules (see `domain.logic`).
     """
 
     workflow: str
@@ -62,6 +65,8 @@ class Creation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     success_retention_ms: int | None = None
     error_retention_ms: int | None = None
     parent: str | None = None
+    code: str | None = None
+    logic: int = CURRENT_LOGIC
 
     @property
     def key(self) -> InstanceKey:

@@ -42,6 +42,10 @@ MAX_OUTPUT_CHUNK_BYTES: Final = 16 * 2**20
 OUTPUT_PIECE_BYTES: Final = 256 * 2**10
 """Workers API, stream results: larger chunks are cut into pieces of this size."""
 
+# Dynamic workflows.
+MAX_CODE_BYTES: Final = 2**20
+"""Ours: all modules of a tenant's code together. What is larger takes long to compile, and everybody waits."""
+
 # Calls.
 MAX_BATCH_INSTANCES: Final = 100
 """Workers API, createBatch and deleteBatch."""

@@ -18,6 +18,7 @@ from emulator.domain.limits import (
 )
 from emulator.errors import (
     InvalidEventType,
+    InvalidInput,
     InvalidInstanceId,
     InvalidStepName,
     InvalidStream,
@@ -31,7 +32,8 @@ DEFAULT_STREAM: Final = "default"
 """The name of the stream that is meant where none is named."""
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_-]*")
-_LOOKUP_ID: Final = re.compile(r"[a-zA-Z0-9, */#_-]+")
+_LOOKUP_ID: Final = re.compile(r"[a-zA-Z0-9, */#:_-]+")
+_VERSION: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.+-]*")
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _RESERVED_ID: Final = re.compile(r"cf_[0-9a-f]{64}|batch|terminate|terminateAll")
 
@@ -47,6 +49,38 @@ def check_workflow_name(name: object) -> str:
     return str(name)
 
 
+def check_tenant_name(name: object, what: str = "tenant") -> str:
+    """Accept the name of a tenant, or of a dynamic workflow of one (then `what` says so); the rule is that of workflows.
+
+    Raises:
+        InvalidInput: it is not 1 to 64 letters, digits, "_" or "-" that do not start with "-".
+    """
+    if not _is_name(name, MAX_WORKFLOW_NAME_CHARS):
+        raise InvalidInput(
+            f"The name of a {what} has 1 to {MAX_WORKFLOW_NAME_CHARS} letters, digits, underscores or hyphens and does "
+            f"not start with a hyphen; it cannot be {name!r}."
+        )
+    return str(name)
+
+
+def check_version(version: object) -> str:
+    """Accept the label of a version, such as `v3` or `1.4.0`.
+
+    Raises:
+        InvalidInput: it is not 1 to 64 letters, digits, "_", "-", "." or "+" that start with a letter, a digit or "_".
+    """
+    if (
+        not isinstance(version, str)
+        or len(version) > MAX_WORKFLOW_NAME_CHARS
+        or not _VERSION.fullmatch(version)
+    ):
+        raise InvalidInput(
+            f"A version has 1 to {MAX_WORKFLOW_NAME_CHARS} letters, digits, underscores, hyphens, dots or plus signs "
+            f"and starts with a letter, a digit or an underscore; it cannot be {version!r}."
+        )
+    return version
+
+
 def check_new_instance_id(instance_id: object) -> str:
     """Accept an id for an instance to be created (Cloudflare: Workers API, create).
 
@@ -59,7 +93,7 @@ def check_new_instance_id(instance_id: object) -> str:
 
 
 def check_instance_id(instance_id: object) -> str:
-    """Accept an id to look up, which may be that of a scheduled instance: `*/30 * * * *-1786001400000`.
+    """Accept an id to look up, which may be that of a scheduled instance, `*/30 * * * *-1786001400000`, or a tenant's, `acme:1`.
 
     Raises:
         InvalidInstanceId: no instance can have this id.

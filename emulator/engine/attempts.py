@@ -25,7 +25,7 @@ from emulator.engine.outputs import store_output
 from emulator.engine.steps import AttemptContext, StepCode
 from emulator.engine.streams import Writer, Writing
 from emulator.engine.threads import ThreadPerCall
-from emulator.errors import RetryableError, WorkflowTimeoutError
+from emulator.errors import ProgramLost, RetryableError, WorkflowTimeoutError
 from emulator.timing.alarm import Timers
 from emulator.timing.wheel import Timer
 
@@ -186,6 +186,7 @@ class Attempt:
     def _needs_delay(self, raised: Raised) -> bool:
         return (
             raised.retryable
+            and not isinstance(raised.error, ProgramLost)
             and self._config.retries.delay == DYNAMIC_DELAY
             and has_attempt_left(self._config, self.context.attempt)
         )

@@ -48,7 +48,7 @@ from emulator.engine.arrangements import Arrangements
 from emulator.engine.feed import Feed
 from emulator.engine.passes import OnePass
 from emulator.engine.programs import WorkflowDefinition
-from emulator.engine.recovery import Recovery
+from emulator.engine.recovery import Recovery, readable
 from emulator.engine.retention import Retention
 from emulator.engine.sleepers import Sleepers
 from emulator.engine.streams import Streams
@@ -60,7 +60,7 @@ from emulator.errors import (
     EntityConflictError,
     InstanceAlreadyExists,
     InstanceNotFound,
-    JournalCorrupt,
+    StorageError,
     WorkflowNotFound,
 )
 from emulator.journal.port import Journal
@@ -119,7 +119,7 @@ class Engine:
         self._must_look_ahead = False
         self._must_look_for_expired = False
         self._keep_all = keep_all
-        self._damaged: dict[InstanceKey, JournalCorrupt] = {}
+        self._damaged: dict[InstanceKey, StorageError] = {}
         self._next_number = 1
         self._tokens = TokenMaker("")
         self._failure: EngineStopped | None = None
@@ -384,8 +384,9 @@ class Engine:
             and not isinstance(posted.item, Batch)
         }
         if needed:
-            for key, stored in (await self.journal.load(list(needed))).items():
-                if isinstance(stored, JournalCorrupt):
+            for key, loaded in (await self.journal.load(list(needed))).items():
+                stored = readable(loaded)
+                if isinstance(stored, StorageError):
                     log.error("%s", stored)
                     self._damaged[key] = stored
                 elif key.workflow in self.definitions:

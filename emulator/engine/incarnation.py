@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
@@ -30,6 +31,7 @@ from emulator.core.inputs import (
     RollbackRaised,
     RollbackReturned,
     RunInput,
+    RunLost,
     RunParked,
     RunRaised,
     RunReturned,
@@ -55,7 +57,7 @@ from emulator.engine.steps import (
 from emulator.engine.streams import Streams, Writer, Writing, enter_run, is_in_run
 from emulator.engine.threads import keep_for_ever
 from emulator.engine.tokens import TokenMaker
-from emulator.errors import RollbackPhase, StepFailure
+from emulator.errors import ProgramLost, RollbackPhase, StepFailure
 from emulator.journal.port import ChunkRow
 from emulator.timing.alarm import Timers
 
@@ -139,6 +141,7 @@ class Incarnation:
             creation.id,
             creation.workflow,
             creation.schedule,
+            creation.code,
         )
         try:
             program = self._definition.program()
@@ -151,6 +154,9 @@ class Incarnation:
             if self._is_closed:
                 raise
             self._end(RunRaised(self.number, failure_of(error)))
+        except ProgramLost as error:
+            if not self._is_closed:
+                self._host.post(RunLost(self.number, failure_of(error)))
         except BaseException as error:
             if not self._is_closed:
                 self._end(RunRaised(self.number, self._uncaught(error)))
@@ -226,6 +232,16 @@ class Incarnation:
             self.heard()
             self.watch()
         return page.chunks if page is not None else []
+
+    def hold(self) -> Callable[[], None]:
+        """Hand over no outcome until the function that is returned has been called, as while a request is undecided."""
+        self._unanswered += 1
+
+        def release() -> None:
+            self.heard()
+            self.watch()
+
+        return release
 
     async def ask(self, request: StepRequest) -> Outcome:
         """Put a request to the engine and wait for its outcome; raises what the step failed with."""
@@ -413,7 +429,9 @@ class Incarnation:
             self._post_verdict(step, number, verdict)
 
     def _post_verdict(self, step: StepKey, number: int, verdict: Verdict) -> None:
-        if isinstance(verdict, Raised):
+        if isinstance(verdict, Raised) and isinstance(verdict.error, ProgramLost):
+            self._host.post(RunLost(self.number, verdict.failure))
+        elif isinstance(verdict, Raised):
             self._causes[step] = verdict.error
             self._host.post(
                 AttemptRaised(
@@ -434,7 +452,9 @@ class Incarnation:
             self._post_rollback(step, number, verdict)
 
     def _post_rollback(self, step: StepKey, number: int, verdict: Verdict) -> None:
-        if isinstance(verdict, Raised):
+        if isinstance(verdict, Raised) and isinstance(verdict.error, ProgramLost):
+            self._host.post(RunLost(self.number, verdict.failure))
+        elif isinstance(verdict, Raised):
             self._host.post(
                 RollbackRaised(
                     self.number, step, number, verdict.failure, verdict.retryable, verdict.base_delay_ms,

@@ -16,13 +16,17 @@ from emulator.engine.steps import StepContext
 
 
 class RunEvent(NamedTuple):
-    """What started the instance, as `run()` gets it. `timestamp_ms` is the creation, the same in every incarnation."""
+    """What started the instance, as `run()` gets it. `timestamp_ms` is the creation, the same in every incarnation.
+
+    `code` is the hash of the code that a dynamic workflow was created with.
+    """
 
     payload: object
     timestamp_ms: int
     instance_id: str
     workflow_name: str
     schedule: Schedule | None
+    code: str | None = None
 
 
 class Program(Protocol):

@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping
 
 from emulator.core.inputs import Input, Recovered
 from emulator.domain.instance import InstanceKey
+from emulator.domain.logic import CURRENT_LOGIC
 from emulator.engine.admission import Admission
-from emulator.journal.port import InstanceRow, Journal
+from emulator.errors import InstanceTooNew, JournalCorrupt, StorageError
+from emulator.journal.port import InstanceRow, Journal, StoredInstance
 
 log = logging.getLogger("workflow_emulator")
 
@@ -22,6 +24,17 @@ ROWS_PER_LOOK = 5_000
 
 TAKEN_UP_PER_TURN = 500
 """How many instances go on in one turn of the engine."""
+
+
+def readable(stored: StoredInstance | JournalCorrupt) -> StoredInstance | StorageError:
+    """An instance, or why it cannot go on: it does not decode, or runs by rules that only a later version knows."""
+    if isinstance(stored, JournalCorrupt) or stored.row.creation.logic <= CURRENT_LOGIC:
+        return stored
+    made = stored.row.creation
+    return InstanceTooNew(
+        f'Instance "{made.id}" of workflow "{made.workflow}" runs by the rules of logic {made.logic}; this '
+        f"workflow-emulator knows them up to {CURRENT_LOGIC}. Upgrade: nothing of the instance is lost."
+    )
 
 
 class Recovery:

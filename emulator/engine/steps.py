@@ -144,6 +144,10 @@ class Asker(Protocol):
         """Keep the code of a step for as long as the incarnation lasts."""
         ...
 
+    def hold(self) -> Callable[[], None]:
+        """Hand over no outcome until the function that is returned has been called."""
+        ...
+
     def use_streams(self) -> None:
         """Mark what callbacks write from now on."""
         ...
@@ -230,6 +234,11 @@ class StepContext:
         self._counts: dict[tuple[StepKind, str], int] = {}
         self._steps_asked = 0
 
+    @property
+    def step_limit(self) -> int:
+        """How many `do` steps this incarnation may ask for."""
+        return self._life.step_limit
+
     async def do(
         self, name: str, code: StepCode, config: StepConfig, rollback: RollbackCode | None = None
     ) -> object:
@@ -240,7 +249,7 @@ class StepContext:
             Exception: what the step failed with, rebuilt from what is stored (`domain.failure.exception_of`).
         """
         self._steps_asked += 1
-        limit = self._life.step_limit
+        limit = self.step_limit
         if self._steps_asked > limit:
             text = f"The limit of {limit} steps has been reached. This limit can be changed in your worker configuration."
             raise StepLimitReached(text)
@@ -345,6 +354,13 @@ class StepContext:
         else:
             callback = partial(self._life.writing.close_stream, stream)
             await self._do(STREAM_CLOSE, StepCode(callback), _INTERNAL, None)
+
+    def hold(self) -> Callable[[], None]:
+        """Let the code react: no outcome is handed over until the function that is returned has been called.
+
+        Code that runs elsewhere takes longer to react than the event loop would give it.
+        """
+        return self._life.hold()
 
     def _key(self, kind: StepKind, name: str) -> StepKey:
         count = self._counts.get((kind, name), 0) + 1

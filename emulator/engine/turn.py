@@ -14,7 +14,7 @@ from emulator.core.hooks import conflict
 from emulator.core.inputs import AttemptReturned, Input
 from emulator.core.state import InstanceState
 from emulator.domain.hooks import HookRequest, TokenKey
-from emulator.domain.instance import Creation, InstanceKey, scope_of
+from emulator.domain.instance import Creation, InstanceKey, id_in_scope, scope_of
 from emulator.domain.steps import StepKey
 from emulator.engine.actor import InstanceActor
 from emulator.engine.streams import Streams
@@ -119,7 +119,7 @@ class Turn:
             if refusal is None and token in claimed:
                 refusal = HookConflictError(
                     token=hook.token,
-                    conflicting_run_id=claimed[token].id,
+                    conflicting_run_id=id_in_scope(claimed[token].id),
                     conflicting_workflow=claimed[token].workflow,
                 )
             if refusal is not None:

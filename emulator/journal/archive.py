@@ -1,7 +1,7 @@
 """A journal as a file of its own: one instance in a JSON document, to be kept and compared.
 
 The format, version 1: an object with `version`; what the instance was created with (`workflow`, `id`, `params`,
-`created_ms`, `source`, `schedule`, `success_retention_ms`, `error_retention_ms`); how it is (`status`, `modified_ms`,
+`created_ms`, `source`, `schedule`, `success_retention_ms`, `error_retention_ms`, and since lately `code` and `logic`); how it is (`status`, `modified_ms`,
 `started_ms`, `ended_ms`); and `entries`, in order: `seq`, `at_ms`, `event` (Cloudflare's number, `domain.entries`), `kind`
 (its name, for people), `step` (the step's label, or null), `fact`. Events that nobody has taken are entries too. What steps
 have returned as streams is in `outputs`, if there is any: `stream` (with the step's label), `place`, `step`, `attempt`, `value`.
@@ -59,6 +59,8 @@ class _Document(msgspec.Struct, omit_defaults=True):
     params: msgspec.Raw
     entries: list[_Line]
     outputs: list[_Piece] = []
+    code: str | None = None
+    logic: int = 1
 
 
 def to_document(stored: StoredInstance) -> str:
@@ -75,6 +77,7 @@ def to_document(stored: StoredInstance) -> str:
             for seq, entry in stored.entries
         ],
         [_Piece(*each[1:]) for each in stored.outputs],
+        made.code, made.logic,
     )  # fmt: skip
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
@@ -103,7 +106,7 @@ def from_document(text: str | bytes, where: str) -> StoredInstance:
     key = InstanceKey(document.workflow, document.id)
     creation = Creation(
         *key, document.params, document.created_ms, document.source, document.schedule,
-        document.success_retention_ms, document.error_retention_ms,
+        document.success_retention_ms, document.error_retention_ms, code=document.code, logic=document.logic,
     )  # fmt: skip
     row = InstanceRow(
         1, creation, document.status, document.modified_ms, document.started_ms, document.ended_ms

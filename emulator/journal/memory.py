@@ -19,6 +19,7 @@ from emulator.domain.names import RESERVED
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import JournalCorrupt
+from emulator.journal.codes import MemoryCodes
 from emulator.journal.port import (
     ChunkRow,
     Commit,
@@ -71,6 +72,7 @@ class MemoryJournal:
         self._last_number = 0
         self._last_ticks: dict[tuple[str, str], int] = {}
         self._hooks: dict[TokenKey, HookRecord] = {}
+        self.codes = MemoryCodes()
 
     async def open(self) -> None:
         """Do nothing: there is nothing to open."""

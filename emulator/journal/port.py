@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -18,6 +18,9 @@ from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.errors import JournalCorrupt
+
+if TYPE_CHECKING:
+    from emulator.journal.codes import Codes
 
 
 class InstanceRow(NamedTuple):
@@ -190,6 +193,11 @@ class HookQuery(NamedTuple):
 
 class Journal(Protocol):
     """Storage. Every method may raise `StorageError`; after a failed commit the journal must not be used again."""
+
+    @property
+    def codes(self) -> Codes:
+        """Where the code of dynamic workflows lies."""
+        ...
 
     async def open(self) -> None:
         """Make it usable.

@@ -91,12 +91,12 @@ BEGIN
 
     INSERT INTO instance (
         number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-        source, schedule, success_retention_ms, error_retention_ms, params, parent
+        source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic
     )
     SELECT
         value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
         value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14,
-        value ->> 15
+        value ->> 15, value ->> 16, value ->> 17
     FROM json_each(NEW.created);
 
     UPDATE instance
@@ -182,7 +182,7 @@ SELECT
     (
         SELECT json_group_array(json_array(
             number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-            source, schedule, success_retention_ms, error_retention_ms, params, parent
+            source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic
         ))
         FROM wanted CROSS JOIN instance USING (number)
     ),
@@ -218,14 +218,14 @@ CROSS JOIN instance ON instance.workflow = named.value ->> 0 AND instance.id = n
 -- row
 SELECT json_group_array(json_array(
     number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-    source, schedule, success_retention_ms, error_retention_ms, params, parent
+    source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic
 ))
 FROM instance WHERE workflow = :workflow AND id = :id;
 
 -- rows
 SELECT json_group_array(json_array(
     number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-    source, schedule, success_retention_ms, error_retention_ms, params, parent
+    source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic
 ))
 FROM (
     SELECT * FROM instance
@@ -250,7 +250,7 @@ FROM (SELECT status, count(*) AS many FROM instance WHERE workflow = :workflow G
 -- recoverable
 SELECT json_group_array(json_array(
     number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-    source, schedule, success_retention_ms, error_retention_ms, params, parent
+    source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic
 ))
 FROM (
     SELECT * FROM instance
@@ -397,4 +397,32 @@ FROM (
     CROSS JOIN chunk ON chunk.number = instance.number
     WHERE unicode(stream) = 31
     ORDER BY chunk.number, stream, place
+);
+
+-- add_code
+INSERT INTO dynamic_code (hash, manifest, created_ms) VALUES (:hash, :manifest, :created_ms)
+ON CONFLICT DO NOTHING;
+
+-- add_version
+INSERT INTO dynamic_version (tenant, name, version, hash, created_ms)
+VALUES (:tenant, :name, :version, :hash, :created_ms)
+ON CONFLICT DO NOTHING;
+
+-- manifest
+SELECT (SELECT manifest FROM dynamic_code WHERE hash = :hash);
+
+-- version
+SELECT json_group_array(json_array(tenant, name, version, hash, created_ms))
+FROM (
+    SELECT * FROM dynamic_version
+    WHERE tenant = :tenant AND name = :name AND (:version IS NULL OR version = :version)
+    ORDER BY number DESC LIMIT 1
+);
+
+-- versions
+SELECT json_group_array(json_array(tenant, name, version, hash, created_ms))
+FROM (
+    SELECT * FROM dynamic_version
+    WHERE (:tenant IS NULL OR tenant = :tenant) AND (:name IS NULL OR name = :name)
+    ORDER BY number
 );

@@ -54,6 +54,8 @@ StoredRow = tuple[
     int | None,
     str,
     str | None,
+    str | None,
+    int,
 ]
 """The columns of `instance`, in their order."""
 
@@ -153,6 +155,8 @@ def instance_to_row(row: InstanceRow) -> StoredRow:
         made.error_retention_ms,
         bytes(made.params).decode(),
         made.parent,
+        made.code,
+        made.logic,
     )
 
 
@@ -164,7 +168,7 @@ def instance_from_row(stored: StoredRow) -> InstanceRow:
     """
     number, workflow, id_, status, created_ms, modified_ms, started_ms, ended_ms = stored[:8]
     waking, expires_ms, source, schedule, success_retention_ms, error_retention_ms = stored[8:14]
-    params, parent = stored[14:]
+    params, parent, code, logic = stored[14:]
     try:
         creation = Creation(
             workflow,
@@ -176,6 +180,8 @@ def instance_from_row(stored: StoredRow) -> InstanceRow:
             success_retention_ms,
             error_retention_ms,
             parent,
+            code,
+            logic,
         )
         shown = InstanceStatus(status)
     except (msgspec.DecodeError, ValueError) as error:

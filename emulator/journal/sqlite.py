@@ -24,6 +24,7 @@ import aiosqlite
 
 from emulator.domain.status import InstanceStatus
 from emulator.errors import JournalCorrupt, JournalUnavailable, StorageError
+from emulator.journal.codes import SqliteCodes
 from emulator.journal.lock import JournalLock
 from emulator.journal.port import Commit, EntryRow, TickRow
 from emulator.journal.rows import (
@@ -131,6 +132,7 @@ class SqliteJournal:
         self._opened = AsyncExitStack()
         self._writer: aiosqlite.Connection | None = None
         self._reader: aiosqlite.Connection | None = None
+        self.codes = SqliteCodes(self._fetch)
 
     async def open(self) -> None:
         """Take the lock, check the file, bring its format up to date. See `Journal.open`."""

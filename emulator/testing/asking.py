@@ -117,6 +117,9 @@ class _Between:
     def output(self, step: StepKey, output: StreamedOutput) -> object:
         return self._life.output(step, output)
 
+    def hold(self) -> Callable[[], None]:
+        return self._life.hold()
+
     async def ask(self, request: StepRequest) -> Outcome:
         # In a task of its own, as `gather` makes them, a step has no caller: then its function is shown.
         place = users_place(inspect.currentframe()) or self._declared.get(request.step)

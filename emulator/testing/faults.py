@@ -99,6 +99,7 @@ class FaultyJournal:
         reload: Callable[[], None],
     ) -> None:
         self._inner = inner
+        self.codes = inner.codes
         self._delays_ms = delays_ms
         self._fault = fault
         self._committed = committed

@@ -16,7 +16,8 @@ import pytest
 
 from wrangler_compat.testing import open_project
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
 EXCHANGE = re.compile(r"^ {4}\$ (?P<command>curl .+)\n {4}(?P<answer>\{.*\})$", re.MULTILINE)
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 PATIENCE_S = 30
@@ -28,6 +29,7 @@ class Exchange:
     path: str
     body: Any
     answer: Any
+    file: str | None = None
 
 
 def exchanges(readme: str) -> list[Exchange]:
@@ -37,17 +39,19 @@ def exchanges(readme: str) -> list[Exchange]:
 
 
 def parse(command: str, answer: Any) -> Exchange:
-    """Understand `curl [-X METHOD] URL [-d JSON]`, and nothing else."""
+    """Understand `curl [-X METHOD | -T FILE] URL [-d JSON]`, and nothing else."""
     words = iter(shlex.split(command)[1:])
-    method, path, body = "GET", "/", None
+    method, path, body, file = "GET", "/", None, None
     for word in words:
         if word == "-X":
             method = next(words)
+        elif word == "-T":
+            method, file = "PUT", next(words)
         elif word == "-d":
             body = json.loads(next(words))
         else:
             path = urlparse(word).path
-    return Exchange(method, path, body, answer)
+    return Exchange(method, path, body, answer, file)
 
 
 def test_every_example_has_a_readme_with_commands() -> None:
@@ -65,7 +69,10 @@ async def test_a_readme_prints_what_is_printed(example: str) -> None:
             path = UUID.sub(lambda match: ids[match[0]], exchange.path)
             answer: Any = None
             for _ in range(PATIENCE_S):
-                response = await project.request(exchange.method, path, json=exchange.body)
+                sent = None if exchange.file is None else (ROOT / exchange.file).read_bytes()
+                response = await project.request(
+                    exchange.method, path, json=exchange.body, body=sent
+                )
                 answer = response.json()
                 if written := UUID.fullmatch(str(exchange.answer.get("id"))):
                     ids[written[0]] = answer.pop("id")

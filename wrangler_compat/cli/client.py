@@ -21,6 +21,7 @@ LATEST: Final = "latest"
 """Stands for the id of the newest instance (as in wrangler)."""
 
 _NO_BODY: Final = object()
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 WORKFLOWS: Final = "/client/v4/accounts/local/workflows"
 _FORBIDDEN: Final = 403
 _TIMEOUT: Final = httpx.Timeout(60, connect=5)  # an answer may wait for a rollback
@@ -63,7 +64,7 @@ class Client:
         method: str,
         *path: str,
         body: object = _NO_BODY,
-        headers: Mapping[str, str] = MappingProxyType({}),
+        headers: Mapping[str, str] = _NO_HEADERS,
     ) -> Any:
         """Send a request below the prefix; the `result` of the answer.
 
@@ -95,13 +96,31 @@ class Client:
         """Everything there is to see of an instance."""
         return self.ask("GET", workflow, "instances", instance_id)
 
+    def ask_plainly(self, method: str, *path: str, body: object = _NO_BODY) -> Any:
+        """Send a request to an API that answers without an envelope; the whole answer.
+
+        Raises:
+            NotReached: no emulator answers.
+            ClickException: it refuses; the message is the server's.
+        """
+        response = self._send(method, path, {}, body)
+        try:
+            answer: Any = response.json()
+            if response.is_success:
+                return answer
+            # Who may not ask at all is told so in an envelope.
+            text: str = (answer.get("refusal") or answer["errors"][0])["message"]
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise self._stranger(response.status_code) from None
+        raise self._refused(response.status_code, text)
+
     def _envelope(
         self,
         method: str,
         path: tuple[str, ...],
         query: Mapping[str, object],
         body: object,
-        headers: Mapping[str, str] = MappingProxyType({}),
+        headers: Mapping[str, str] = _NO_HEADERS,
     ) -> Json:
         response = self._send(method, path, query, body, headers)
         try:
@@ -164,7 +183,7 @@ class Client:
         path: tuple[str, ...],
         query: Mapping[str, object],
         body: object,
-        headers: Mapping[str, str],
+        headers: Mapping[str, str] = _NO_HEADERS,
     ) -> httpx.Response:
         # Not httpx's own JSON: it cannot write a lone surrogate, and the server shall say that.
         content = None if body is _NO_BODY else json.dumps(body)

@@ -12,6 +12,7 @@ import click
 COMMANDS: Final = {
     "check": "wrangler_compat.cli.check:check",
     "dev": "wrangler_compat.cli.dev:dev",
+    "dynamic": "wrangler_compat.cli.dynamic:dynamic",
     "export": "wrangler_compat.cli.export:export",
     "hooks": "wrangler_compat.cli.hooks:hooks",
     "replay": "wrangler_compat.cli.replay:replay",

@@ -148,6 +148,10 @@ async def _verdict(
     }
     if definition is None:
         return verdict | {"error": "the project has no workflow of this name"}
+    if made.code is not None:
+        return verdict | {
+            "continues": True
+        }  # with the code that it was created with, whatever today's is
     state = fold(made, stored.entries)
     result = await replayed(stored, definition, now_ms=stored.row.modified_ms)
     parted = divergence(state, result)

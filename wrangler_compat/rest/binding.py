@@ -36,6 +36,7 @@ from emulator.engine.reading import StreamReader
 from emulator.engine.subscription import Subscription
 from emulator.errors import (
     Conflict,
+    DynamicCodeError,
     EmulatorError,
     InvalidBatch,
     InvalidInput,
@@ -49,6 +50,7 @@ from wrangler_compat.rest.chunk_stream import (
     start_index,
     wants_events,
 )
+from wrangler_compat.rest.dynamic import dynamic_routes
 from wrangler_compat.rest.event_stream import event_stream, frame, frames, wanted_events
 from wrangler_compat.rest.hooks import hook_routes
 from wrangler_compat.rest.operations import Operations
@@ -62,6 +64,7 @@ PATIENCE_S: Final = 20.0
 _STATUSES: Final[dict[type, int]] = {
     NotFound: 404,
     Conflict: 409,
+    DynamicCodeError: 422,
     InvalidInput: 400,
     EmulatorError: 500,
 }
@@ -85,6 +88,7 @@ def binding_api(operations: Operations) -> Starlette:
             Route(one + "/streams", api.list_streams, methods=["GET"]),
             Route(one + "/streams/{namespace}/info", api.stream_info, methods=["GET"]),
             Route(one + "/streams/{namespace}", api.read_stream, methods=["GET"]),
+            *dynamic_routes(operations.engine),
             *hook_routes(operations),
         ],
         exception_handlers={
@@ -201,7 +205,11 @@ def _checked_instance(given: NewInstance, now_ms: int) -> NewInstance:
     if given.attributes is not None:
         check_attributes(given.attributes)
     return msgspec.structs.replace(
-        given, id=check_new_instance_id(given.id), params=params, hook=hook
+        given,
+        id=check_new_instance_id(given.id),
+        params=params,
+        hook=hook,
+        code=None,  # what code an instance runs is decided by the dispatcher, in the Worker
     )
 
 
@@ -240,6 +248,9 @@ def _checked_value(given: msgspec.Raw, where: str) -> msgspec.Raw:
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, EmulatorError)
     status = next(_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES)
+    if isinstance(error, DynamicCodeError):
+        place = wire.CodePlace(error.file, error.line, error.column)
+        return _answer(wire.CodeRefused(wire.refusal_of(error), place), status)
     return _answer(wire.Refused(wire.refusal_of(error)), status)
 
 

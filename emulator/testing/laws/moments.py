@@ -1,9 +1,9 @@
-"""The laws of a moment, asked at every commit; and that of two runs."""
+"""The laws of a moment, asked at every commit; and those of two runs."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from emulator.core.state import InstanceState
 from emulator.domain.status import InstanceStatus
@@ -73,3 +73,14 @@ def determinism(first: Trace, second: Trace) -> None:
         raise LawBroken(
             "determinism", "length", f"{len(first.records)} and {len(second.records)} records"
         )
+
+
+def seclusion(tenant: str, alone: Sequence[str], beside: Sequence[str]) -> None:
+    """What a tenant asks, is answered and has in its journals is the same whether there are other tenants or not."""
+    for place, (one, other) in enumerate(zip(alone, beside, strict=False)):
+        if one != other:
+            text = f"alone: {one}, beside others: {other}"
+            raise LawBroken("seclusion", f"{tenant}, line {place}", text)
+    if len(alone) != len(beside):
+        text = f"{len(alone)} lines alone, {len(beside)} beside others"
+        raise LawBroken("seclusion", tenant, text)

@@ -28,6 +28,7 @@ except SystemExit:
         ["schedules", "next", "--help"],
         ["hooks", "list", "--help"],
         ["streams", "read", "--help"],
+        ["dynamic", "publish", "--help"],
     ],
 )
 def test_help_and_usage_need_no_slow_module(command: list[str]) -> None:

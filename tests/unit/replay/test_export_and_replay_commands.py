@@ -136,3 +136,15 @@ def test_a_project_where_nothing_has_run_has_no_journal(tmp_path: Path) -> None:
     result = command("export", "order-1", tmp_path / "orders")
     assert result.exit_code == 1
     assert "nothing has run here yet" in result.output
+
+
+def test_an_instance_that_is_pinned_to_its_code_goes_on_whatever_the_project_has(
+    recorded: tuple[Path, Path], tmp_path: Path
+) -> None:
+    project, folder = recorded
+    copy, _ = changed(project, tmp_path, '"reserve stock"', '"put aside"')
+    document = json.loads((folder / "order-1.json").read_text())
+    pinned = tmp_path / "pinned.json"
+    pinned.write_text(json.dumps({**document, "id": "acme:order-1", "code": "41ef"}))
+    result = command("replay", copy, "--from", pinned)
+    assert (result.exit_code, result.stdout) == (0, "✓ orders / acme:order-1: goes on\n")

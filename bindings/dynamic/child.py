@@ -1,0 +1,396 @@
+"""A tenant's process, from inside: it runs `run(event, step)`, and asks the emulator for every step.
+
+Theory of operation
+===================
+`step` is the same as everywhere; below it stands not an engine but the channel. What a run asks for is a message, and the
+answer to it another one. Callbacks are kept here by their step, and called when the emulator asks for that.
+
+The emulator hands over one outcome at a time and waits until the run has said that it is quiet: some passes of the loop
+after it was told, when all that it asks for because of that has been said. So a race between steps has the same winner
+in every replay.
+
+The tenant's code can do to this process whatever it likes. Nothing here is a protection; that is the process itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import resource
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextvars import copy_context
+from types import SimpleNamespace
+from typing import Any, Final
+
+import msgspec
+
+from bindings.dynamic import messages
+from bindings.dynamic.code import LoadedCodes, code_from_manifest
+from bindings.dynamic.envelope import scoped_id
+from bindings.dynamic.messages import Callee, FromEmulator, Told, exception_told, told_of
+from bindings.entrypoint import program_of
+from emulator.core.effects import Outcome, ReceivedEvent
+from emulator.core.inputs import DoRequested, ReceiveRequested, SleepRequested, StepRequest
+from emulator.domain import values
+from emulator.domain.duration import parse_duration
+from emulator.domain.failure import is_retryable
+from emulator.domain.instance import Creation
+from emulator.domain.steps import StepKey
+from emulator.engine.incarnation import MOST_REFUSALS, PASSES_BETWEEN_OUTCOMES
+from emulator.engine.programs import RunEvent
+from emulator.engine.steps import (
+    AttemptContext,
+    Compensation,
+    RollbackCode,
+    StepCode,
+    StepContext,
+)
+from emulator.engine.streams import Writer, Writing
+from emulator.engine.threads import ThreadPerCall
+from emulator.errors import RollbackPhase, WorkflowContextError
+from emulator.timing.clock import SystemClock
+
+STACK_BYTES: Final = 2**20
+"""The stack of a thread: the default would use up the limit on memory with a few dozen."""
+
+_MIB: Final = 2**20
+
+
+class _Process:
+    """The channel, and what runs here."""
+
+    def __init__(self, memory_mib: int) -> None:
+        self.codes = LoadedCodes()
+        self._memory_mib = memory_mib
+        self._writer: asyncio.StreamWriter | None = None
+        self._runs: dict[int, _Run] = {}
+        self._calls: dict[int, asyncio.Task[None]] = {}
+
+    async def serve(self, channel: socket.socket) -> None:
+        """Do what is said, until nobody says anything any more."""
+        reader, self._writer = await asyncio.open_connection(sock=channel)
+        decoder = msgspec.json.Decoder(FromEmulator)
+        self.say(messages.Pong(time.process_time()))
+        while (body := await messages.read_frame(reader)) is not None:
+            self._hear(decoder.decode(body))
+
+    def say(self, message: messages.Message) -> None:
+        assert self._writer is not None
+        self._writer.write(messages.frame(message))
+
+    def told(self, error: BaseException) -> Told:
+        """What is said of an exception; one that says nothing of the limit on memory says it here."""
+        told = told_of(error)
+        if isinstance(error, MemoryError):
+            text = f"The tenant's process is over its limit of {self._memory_mib} MiB of memory."
+            return msgspec.structs.replace(told, message=text)
+        return told
+
+    def _hear(self, message: FromEmulator) -> None:
+        match message:
+            case messages.Start():
+                self._runs[message.run] = _Run(message, self)
+            case messages.Answer() | messages.EventAnswer() | messages.ErrorAnswer():
+                if message.run in self._runs:
+                    self._runs[message.run].answered(message)
+            case messages.Call():
+                task = asyncio.create_task(self._call(message))
+                self._calls[message.call] = task
+                task.add_done_callback(lambda _: self._calls.pop(message.call, None))
+            case messages.Cancel():
+                if message.call in self._calls:
+                    self._calls[message.call].cancel()
+            case messages.Stop():
+                if message.run in self._runs:
+                    self._runs[message.run].stop()
+            case messages.Forget():
+                self._runs.pop(message.run, None)
+            case messages.Ping():
+                self.say(messages.Pong(time.process_time()))
+
+    async def _call(self, call: messages.Call) -> None:
+        run = self._runs[call.run]
+        task = asyncio.current_task()
+        assert task is not None
+        run.callbacks.add(task)
+        try:
+            value = await run.call(call)
+        except asyncio.CancelledError as error:
+            if task.cancelling():
+                raise
+            self.say(messages.Raised(call.call, self.told(error), retryable=True))
+        except BaseException as error:
+            run.errors[call.step] = error
+            self.say(messages.Raised(call.call, self.told(error), is_retryable(error)))
+        else:
+            self.say(messages.Returned(call.call, value))
+        finally:
+            run.callbacks.discard(task)
+
+
+class _Run:
+    """One incarnation: what stands below its step context, in the place of the engine's (`engine.steps.Asker`)."""
+
+    def __init__(self, start: messages.Start, process: _Process) -> None:
+        self.number = start.run
+        self._creation = Creation(
+            start.workflow_name,
+            scoped_id(start.scope, start.instance_id),
+            start.payload,
+            start.timestamp_ms,
+        )
+        self.step_limit = start.step_limit
+        self.errors: dict[StepKey, BaseException] = {}
+        self.callbacks: set[asyncio.Task[None]] = set()
+        self._process = process
+        self._loop = asyncio.get_running_loop()
+        self._code: dict[StepKey, StepCode] = {}
+        self._rollbacks: dict[StepKey, RollbackCode] = {}
+        self._asked: dict[int, tuple[StepKey, asyncio.Future[Outcome]]] = {}
+        self._last_ask = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_stopped = False
+        self._refusals = 0
+        self._task = self._loop.create_task(self._go(start))
+        self._become_quiet()
+
+    async def _go(self, start: messages.Start) -> None:
+        try:
+            codes = self._process.codes
+            workflow = codes.find(start.code) or codes.load(
+                code_from_manifest(start.manifest), start.code
+            )
+            env = SimpleNamespace(**values.decode(start.env))
+            program = program_of(workflow, SimpleNamespace(), env, start.defaults)()
+            event = RunEvent(
+                values.decode(start.payload),
+                start.timestamp_ms,
+                start.instance_id,
+                start.workflow_name,
+                None,
+            )
+            output = values.encode(
+                await program.run(event, StepContext(self)),
+                "the output of run()",
+                too_large="The workflow's output is too large. Maximum allowed size is 1MiB.",
+            )
+        except asyncio.CancelledError as error:
+            if self._is_stopped:
+                raise
+            self._end(messages.Failed(self.number, told_of(error)))
+        except BaseException as error:
+            self._end(messages.Failed(self.number, self._process.told(error)))
+        else:
+            self._end(messages.Ended(self.number, output))
+
+    def _end(self, how: messages.Ended | messages.Failed) -> None:
+        if not self._is_stopped:
+            self._process.say(messages.Pong(time.process_time()))  # before anybody begins the next
+            self._process.say(how)
+
+    # what the step context asks
+
+    def register(self, step: StepKey, code: StepCode, rollback: RollbackCode | None) -> None:
+        """Keep the code of a step."""
+        self._code[step] = code
+        if rollback is not None:
+            self._rollbacks[step] = rollback
+
+    def hold(self) -> Callable[[], None]:
+        """Nobody is held: the emulator does that."""
+        return lambda: None
+
+    def now_ms(self) -> int:
+        """The time."""
+        return SystemClock().now_ms()
+
+    def token(self, step: StepKey) -> str:  # noqa: ARG002 - an `Asker`
+        """Nothing: there are no hooks here."""
+        raise _not_here("hooks")
+
+    hook_id = token
+
+    def later(self, item: object) -> asyncio.Future[Outcome]:  # noqa: ARG002
+        """Nothing: there are no hooks here."""
+        raise _not_here("hooks")
+
+    def say_later(self) -> None:
+        """Nothing is held back."""
+
+    @property
+    def writing(self) -> Writing:
+        """Nothing: there are no streams here."""
+        raise _not_here("streams")
+
+    def use_streams(self) -> None:
+        """Nothing: there are no streams here."""
+        raise _not_here("streams")
+
+    def writer(self) -> Writer | None:
+        """Nothing: there are no streams here."""
+        raise _not_here("streams")
+
+    def output(self, step: StepKey, output: values.StreamedOutput) -> object:  # noqa: ARG002
+        """Nothing: there are no streams here."""
+        raise _not_here("streams")
+
+    async def ask(self, request: StepRequest) -> Outcome:
+        """Ask the emulator for a step."""
+        task = asyncio.current_task()
+        if self._is_stopped:
+            await self._refuse(task)
+        if task is not None and task not in self._tasks:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        self._last_ask += 1
+        number, future = self._last_ask, self._loop.create_future()
+        self._asked[number] = request.step, future
+        self._process.say(self._message(number, request))
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if not self._is_stopped and self._asked.pop(number, None) is not None:
+                self._process.say(messages.Abandon(self.number, number))
+            raise
+
+    async def _refuse(self, task: asyncio.Task[Any] | None) -> None:
+        if task in self.callbacks:
+            raise RollbackPhase
+        self._refusals += 1
+        if self._refusals <= MOST_REFUSALS:
+            raise asyncio.CancelledError
+        await self._loop.create_future()  # it swallows every cancellation, and shall hang
+
+    def _message(self, ask: int, request: StepRequest) -> messages.Message:
+        name = request.step.name
+        if isinstance(request, DoRequested):
+            rollback = self._rollbacks.get(request.step)
+            return messages.AskDo(
+                self.number,
+                ask,
+                name,
+                request.config,
+                self._code[request.step].delay is not None,
+                request.rollback,
+                rollback is not None and rollback.code.delay is not None,
+            )
+        if isinstance(request, ReceiveRequested):
+            raise _not_here("hooks")
+        if isinstance(request, SleepRequested):
+            if request.until_ms is not None:
+                return messages.AskSleepUntil(self.number, ask, name, request.until_ms)
+            assert request.duration_ms is not None
+            return messages.AskSleep(self.number, ask, name, request.duration_ms)
+        assert request.timeout_ms is not None
+        return messages.AskWait(self.number, ask, name, request.event_type, request.timeout_ms)
+
+    # what it is told
+
+    def answered(
+        self, answer: messages.Answer | messages.EventAnswer | messages.ErrorAnswer
+    ) -> None:
+        """Hand over the outcome of a step."""
+        step, future = self._asked.pop(answer.ask, (None, None))
+        if step is not None and future is not None and not future.done():
+            self._code.pop(step, None)
+            match answer:
+                case messages.Answer():
+                    future.set_result(answer.value)
+                case messages.EventAnswer():
+                    payload = answer.payload if answer.has_payload else None
+                    future.set_result(
+                        ReceivedEvent(0, answer.event_type, answer.received_ms, payload)
+                    )
+                case messages.ErrorAnswer():
+                    error = exception_told(answer.error)
+                    error.__cause__ = self.errors.pop(step, None)
+                    future.set_exception(error)
+        self._become_quiet()
+
+    def _become_quiet(self) -> None:
+        self._loop.call_soon(self._pass, PASSES_BETWEEN_OUTCOMES)
+
+    def _pass(self, left: int) -> None:
+        if left:
+            self._loop.call_soon(self._pass, left - 1)
+        else:
+            self._process.say(messages.Quiet(self.number))
+
+    async def call(self, call: messages.Call) -> msgspec.Raw:
+        """Call a callback; its result as it is stored, of a delay function milliseconds."""
+        context = AttemptContext(call.step, call.attempt, call.config, self._creation)
+        error = None if call.error is None else exception_told(call.error)
+        if call.callee in (Callee.DELAY, Callee.ROLLBACK_DELAY):
+            owner = (
+                self._code[call.step]
+                if call.callee is Callee.DELAY
+                else self._rollbacks[call.step].code
+            )
+            cause = self.errors.get(call.step) or error
+            assert owner.delay is not None
+            assert cause is not None
+            answer = owner.delay(context, cause)
+            return values.encode(
+                parse_duration(await answer if inspect.isawaitable(answer) else answer), "a delay"
+            )
+        if call.callee is Callee.STEP:
+            value = await _called(self._code[call.step], context)
+        else:
+            assert error is not None
+            told = Compensation(context, error, values.decode(call.output))
+            value = await _called(self._rollbacks[call.step].code, told)
+        label = call.step.label
+        return values.encode(
+            value,
+            f'the result of step "{label}"',
+            too_large=f"Step {label} output is too large. Maximum allowed size is 1MiB.",
+        )
+
+    def stop(self) -> None:
+        """Unwind the code; its rollback handlers stay."""
+        self._is_stopped = True
+        self._code.clear()
+        self._asked.clear()
+        for task in (*self._tasks, self._task):
+            task.cancel()
+
+
+def _not_here(what: str) -> WorkflowContextError:
+    return WorkflowContextError(f'A tenant with isolation="process" has no {what}.')
+
+
+async def _called(code: StepCode, told: object) -> object:
+    if code.in_thread:
+        context = copy_context()
+        loop = asyncio.get_running_loop()
+        value = await loop.run_in_executor(
+            ThreadPerCall(), lambda: context.run(code.callback, told)
+        )
+    else:
+        value = code.callback(told)
+    return await value if inspect.isawaitable(value) else value
+
+
+def _end_with_the_emulator(channel_fd: int) -> None:
+    """Wait until the other end of the channel is closed: a loop that the tenant holds up would not notice."""
+    hung_up = select.poll()
+    hung_up.register(channel_fd, 0)
+    hung_up.poll()
+    os._exit(0)
+
+
+def main(channel_fd: int, memory_mib: int, cpu_s: int) -> None:
+    """Live within the limits, until the channel is closed."""
+    # A core of what a tenant has in memory would be left lying about.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (memory_mib * _MIB, memory_mib * _MIB))
+    # At the soft limit comes a signal that can be told from others; who ignores it is killed a second later.
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
+    threading.stack_size(STACK_BYTES)
+    threading.Thread(target=_end_with_the_emulator, args=(channel_fd,), daemon=True).start()
+    asyncio.run(_Process(memory_mib).serve(socket.socket(fileno=channel_fd)))

@@ -1,0 +1,266 @@
+"""What the emulator and a tenant's process say to each other: JSON behind four bytes that tell its length.
+
+Values travel as they are stored (see `emulator.domain.values`), so nothing that comes in can be anything but data. A `run` is
+one incarnation, numbered by the emulator; an `ask` is a step that it asks for, numbered by the process; a `call` is a
+callback that the emulator wants called, numbered by the emulator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+import emulator.errors
+from emulator.domain.config import StepConfig
+from emulator.domain.failure import Failure, exception_of, failure_of
+from emulator.domain.steps import StepKey
+from emulator.errors import EmulatorError
+
+MAX_FRAME_BYTES: Final = 16 * 2**20
+"""Code and values have at most 1 MiB each, and JSON inside JSON may double."""
+
+LENGTH_BYTES: Final = 4
+NULL: Final = msgspec.Raw(b"null")
+
+
+class Message(msgspec.Struct, frozen=True, tag=True):
+    """Something that is said."""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """An exception: what is stored of it, and its class if that is one of `emulator.errors`."""
+
+    name: str
+    message: str
+    kind: str = ""
+
+
+# what the emulator says
+
+
+class Start(Message, frozen=True):
+    """Begin a run of the tenant `scope`. `manifest` is the code; `payload` and `env` are stored values."""
+
+    run: int
+    scope: str
+    code: str
+    manifest: str
+    payload: msgspec.Raw
+    timestamp_ms: int
+    instance_id: str
+    workflow_name: str
+    env: msgspec.Raw
+    defaults: StepConfig
+    step_limit: int
+
+
+class Answer(Message, frozen=True):
+    """A step has ended: a result, or null for a sleep."""
+
+    run: int
+    ask: int
+    value: msgspec.Raw
+
+
+class EventAnswer(Message, frozen=True):
+    """A wait has taken an event."""
+
+    run: int
+    ask: int
+    event_type: str
+    received_ms: int
+    has_payload: bool
+    payload: msgspec.Raw
+
+
+class ErrorAnswer(Message, frozen=True):
+    """A step has failed, or is refused."""
+
+    run: int
+    ask: int
+    error: Told
+
+
+class Callee(StrEnum):
+    """What is to be called."""
+
+    STEP = "step"
+    ROLLBACK = "rollback"
+    DELAY = "delay"
+    ROLLBACK_DELAY = "rollback delay"
+
+
+class Call(Message, frozen=True):
+    """Call a callback. `error` is what a delay is computed for, or what began the rollback; `output` the step's result."""
+
+    call: int
+    run: int
+    callee: Callee
+    step: StepKey
+    attempt: int
+    config: StepConfig
+    error: Told | None = None
+    output: msgspec.Raw = NULL
+
+
+class Cancel(Message, frozen=True):
+    """Cancel a call; no answer is wanted."""
+
+    call: int
+
+
+class Stop(Message, frozen=True):
+    """Unwind a run. Its rollback handlers may still be called."""
+
+    run: int
+
+
+class Forget(Message, frozen=True):
+    """Nothing will be asked of a run any more."""
+
+    run: int
+
+
+class Ping(Message, frozen=True):
+    """Answer, if you can."""
+
+
+FromEmulator = (
+    Start | Answer | EventAnswer | ErrorAnswer | Call | Cancel | Stop | Forget | Ping
+)  # fmt: skip
+
+
+# what the process says
+
+
+class AskDo(Message, frozen=True):
+    """A run asks for a `do` step; whether its config, and that of its rollback handler, have a delay function."""
+
+    run: int
+    ask: int
+    name: str
+    config: StepConfig
+    has_delay: bool
+    rollback: StepConfig | None
+    rollback_has_delay: bool
+
+
+class AskSleep(Message, frozen=True):
+    """A run asks to sleep."""
+
+    run: int
+    ask: int
+    name: str
+    duration_ms: int
+
+
+class AskSleepUntil(Message, frozen=True):
+    """A run asks to sleep until an instant."""
+
+    run: int
+    ask: int
+    name: str
+    until_ms: int
+
+
+class AskWait(Message, frozen=True):
+    """A run asks for an event."""
+
+    run: int
+    ask: int
+    name: str
+    event_type: str
+    timeout_ms: int
+
+
+class Abandon(Message, frozen=True):
+    """A run has cancelled what it had asked for."""
+
+    run: int
+    ask: int
+
+
+class Quiet(Message, frozen=True):
+    """A run has reacted to its start, or to an answer: what it asks for because of that has been said."""
+
+    run: int
+
+
+class Ended(Message, frozen=True):
+    """`run()` has returned."""
+
+    run: int
+    value: msgspec.Raw
+
+
+class Failed(Message, frozen=True):
+    """`run()` has raised."""
+
+    run: int
+    error: Told
+
+
+class Returned(Message, frozen=True):
+    """A callback has returned."""
+
+    call: int
+    value: msgspec.Raw
+
+
+class Raised(Message, frozen=True):
+    """A callback has raised; whether another attempt could help."""
+
+    call: int
+    error: Told
+    retryable: bool
+
+
+class Pong(Message, frozen=True):
+    """The process answers; how much CPU time it has used."""
+
+    cpu_s: float
+
+
+Ask = AskDo | AskSleep | AskSleepUntil | AskWait
+FromProcess = Ask | Abandon | Quiet | Ended | Failed | Returned | Raised | Pong
+
+
+def frame(message: Message) -> bytes:
+    """Write a message down."""
+    body = msgspec.json.encode(message)
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes | None:
+    """The next message; None at the end.
+
+    Raises:
+        DecodeError: it is too large to be one.
+    """
+    try:
+        size_bytes = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big")
+        if size_bytes > MAX_FRAME_BYTES:
+            raise msgspec.DecodeError(f"a message of {size_bytes} bytes")
+        return await reader.readexactly(size_bytes)
+    except (asyncio.IncompleteReadError, OSError):
+        return None
+
+
+def told_of(error: BaseException) -> Told:
+    """What is said of an exception."""
+    failure = failure_of(error)
+    kind = type(error).__name__ if isinstance(error, EmulatorError) else ""
+    return Told(failure.name, failure.message, kind)
+
+
+def exception_told(told: Told) -> Exception:
+    """The exception again, as far as its class is known."""
+    found = getattr(emulator.errors, told.kind, None)
+    if isinstance(found, type) and issubclass(found, EmulatorError):
+        error = found(told.message)
+        error.name = told.name
+        return error
+    return exception_of(Failure(told.name, told.message))

@@ -1,0 +1,239 @@
+"""A program whose code is in a tenant's process: every step it asks for is asked here, of the real step context."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from bindings.dynamic import messages
+from bindings.dynamic.code import Code
+from bindings.dynamic.messages import Callee, Told, told_of
+from bindings.dynamic.processes import TenantProcess
+from emulator.domain import values
+from emulator.domain.config import DYNAMIC_DELAY, StepConfig, resolve_config
+from emulator.domain.failure import Failure, exception_of, is_retryable
+from emulator.domain.limits import MAX_SLEEP_MS, MAX_WAIT_TIMEOUT_MS
+from emulator.domain.names import check_event_type, check_step_name
+from emulator.engine.programs import RunEvent
+from emulator.engine.steps import (
+    AttemptContext,
+    Compensation,
+    RollbackCode,
+    StepCode,
+    StepContext,
+)
+from emulator.errors import (
+    InvalidDuration,
+    NonRetryableError,
+    PayloadTooLarge,
+    ProgramLost,
+    SerializationError,
+)
+
+MOST_ASKS: Final = 20_000
+"""How many steps a run may have asked for at a time: what nobody has answered is in the emulator's memory."""
+
+NULL: Final = messages.NULL
+
+
+class RemoteRun:
+    """One incarnation in a tenant's process."""
+
+    def __init__(
+        self, process: TenantProcess, scope: str, step: StepContext, defaults: StepConfig
+    ) -> None:
+        self._scope = scope
+        self._process = process
+        self._step = step
+        self._defaults = defaults
+        self._asks: dict[int, asyncio.Task[None]] = {}
+        self._releases: deque[Callable[[], None]] = deque()
+        self._end: asyncio.Future[msgspec.Raw] | None = asyncio.get_running_loop().create_future()
+        self._number = process.take(self)
+
+    async def go(self, event: RunEvent, code: Code, env: msgspec.Raw) -> object:
+        """Let it run; what `run()` returns.
+
+        Raises:
+            ProgramLost: the process has ended.
+            Exception: what `run()` raised, as it is stored.
+        """
+        self._releases.append(self._step.hold())
+        assert event.code is not None
+        self._process.say(
+            messages.Start(
+                self._number,
+                self._scope,
+                event.code,
+                code.manifest(),
+                values.encode(event.payload, "params"),
+                event.timestamp_ms,
+                event.instance_id,
+                event.workflow_name,
+                env,
+                self._defaults,
+                self._step.step_limit,
+            )
+        )
+        assert self._end is not None, "a run goes once"
+        try:
+            return values.decode(await self._end)
+        finally:
+            self._end = (
+                None  # its exception refers to this frame, and would be garbage of the slow kind
+            )
+            self._process.say(messages.Stop(self._number))
+            for task in self._asks.values():
+                task.cancel()
+
+    # what the process says
+
+    def hear(self, message: messages.FromProcess) -> None:
+        """Take in what it says about this run."""
+        match message:
+            case messages.Ended():
+                if self._end is not None and not self._end.done():
+                    self._end.set_result(message.value)
+            case messages.Failed():
+                self._fail(_exception(message.error))
+            case messages.Quiet():
+                if self._releases:
+                    self._releases.popleft()()
+            case messages.Abandon():
+                if message.ask in self._asks:
+                    self._asks[message.ask].cancel()
+            case messages.AskDo():
+                self._take(message, self._do(message))
+            case messages.AskSleep():
+                self._take(message, self._sleep(message))
+            case messages.AskSleepUntil():
+                self._take(message, self._sleep_until(message))
+            case messages.AskWait():
+                self._take(message, self._wait(message))
+            case _:
+                pass
+
+    def lose(self, lost: ProgramLost) -> None:
+        """The process has ended."""
+        self._fail(lost)
+
+    def _fail(self, error: Exception) -> None:
+        if self._end is not None and not self._end.done():
+            self._end.set_exception(error)
+
+    def _take(self, ask: messages.Ask, asked: Awaitable[messages.Message]) -> None:
+        if len(self._asks) >= MOST_ASKS:
+            self._process.kill(f"has asked for more than {MOST_ASKS} steps at a time")
+        # Tasks begin in the order in which they are made, so steps are counted as they are in the process.
+        task = asyncio.ensure_future(self._answer(ask, asked))
+        self._asks[ask.ask] = task
+        task.add_done_callback(lambda _, asks=self._asks: asks.pop(ask.ask, None))
+
+    async def _answer(self, ask: messages.Ask, asked: Awaitable[messages.Message]) -> None:
+        try:
+            answer = await asked
+        except Exception as error:
+            answer = messages.ErrorAnswer(self._number, ask.ask, told_of(error))
+        # Until the process has reacted it is told nothing else.
+        self._releases.append(self._step.hold())
+        self._process.say(answer)
+
+    async def _do(self, ask: messages.AskDo) -> messages.Message:
+        name = check_step_name(ask.name)
+        config = self._checked(ask.config, name)
+        delay = partial(self._delay, Callee.DELAY) if ask.has_delay else None
+        code = StepCode(self._attempt, delay=delay)
+        rollback = None
+        if ask.rollback is not None:
+            delay = partial(self._delay, Callee.ROLLBACK_DELAY) if ask.rollback_has_delay else None
+            rollback = RollbackCode(
+                StepCode(self._compensate, delay=delay), self._checked(ask.rollback, name)
+            )
+        result = await self._step.do(name, code, config, rollback)
+        return messages.Answer(self._number, ask.ask, values.encode(result, "a result"))
+
+    async def _sleep(self, ask: messages.AskSleep) -> messages.Message:
+        if ask.duration_ms > MAX_SLEEP_MS:
+            raise InvalidDuration
+        await self._step.sleep(check_step_name(ask.name), ask.duration_ms)
+        return messages.Answer(self._number, ask.ask, NULL)
+
+    async def _sleep_until(self, ask: messages.AskSleepUntil) -> messages.Message:
+        if abs(ask.until_ms) >= 2**53:
+            raise InvalidDuration
+        await self._step.sleep_until(check_step_name(ask.name), ask.until_ms)
+        return messages.Answer(self._number, ask.ask, NULL)
+
+    async def _wait(self, ask: messages.AskWait) -> messages.Message:
+        if not 0 <= ask.timeout_ms <= MAX_WAIT_TIMEOUT_MS:
+            raise InvalidDuration
+        name, event_type = check_step_name(ask.name), check_event_type(ask.event_type)
+        event = await self._step.wait_for_event(name, event_type, ask.timeout_ms)
+        return messages.EventAnswer(
+            self._number,
+            ask.ask,
+            event.event_type,
+            event.received_ms,
+            event.has_payload,
+            values.encode(event.payload, "a payload"),
+        )
+
+    def _checked(self, config: StepConfig, name: str) -> StepConfig:
+        """The config, if it is one that the user's own code could have come by."""
+        given: dict[str, Any] = msgspec.to_builtins(config)
+        if config.retries.delay == DYNAMIC_DELAY:
+            given["retries"]["delay"] = self._delay
+        return resolve_config(given, self._defaults, name)
+
+    # what the engine calls
+
+    async def _attempt(self, context: AttemptContext) -> object:
+        return await self._called(Callee.STEP, context)
+
+    async def _compensate(self, told: Compensation) -> object:
+        output = values.encode(told.output, "an output")
+        return await self._called(Callee.ROLLBACK, told.context, told_of(told.error), output)
+
+    async def _delay(
+        self, callee: Callee, context: AttemptContext, error: BaseException, /
+    ) -> object:
+        return await self._called(callee, context, told_of(error))
+
+    async def _called(
+        self,
+        callee: Callee,
+        context: AttemptContext,
+        error: Told | None = None,
+        output: msgspec.Raw = NULL,
+    ) -> object:
+        call = messages.Call(
+            0, self._number, callee, context.step, context.attempt, context.config, error, output
+        )
+        answer = await self._process.call(call)
+        if isinstance(answer, messages.Raised):
+            raise _attempt_error(answer)
+        return values.decode(answer.value)
+
+
+def _exception(told: Told) -> Exception:
+    """What a tenant's code has raised, as the journal would give it back: not an error of the engine's own."""
+    return exception_of(Failure(told.name, told.message))
+
+
+_FINAL: Final[dict[str, type[Exception]]] = {
+    SerializationError.name: SerializationError,
+    PayloadTooLarge.name: PayloadTooLarge,
+}
+"""Failures of an attempt that no other attempt could mend, by what they are called."""
+
+
+def _attempt_error(raised: messages.Raised) -> Exception:
+    error = _exception(raised.error)
+    if raised.retryable or not is_retryable(error):
+        return error
+    return _FINAL.get(raised.error.name, NonRetryableError)(raised.error.message)
