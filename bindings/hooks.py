@@ -154,21 +154,28 @@ class HookInfo:
 
 
 async def resume_hook_of(
-    host: Host, scope: str, given: object, payload: object, resume_id: str | None
+    host: Host,
+    scope: str,
+    given: object,
+    payload: object,
+    resume_id: str | None,
+    checked_by: str | None = None,
 ) -> HookInfo:
-    """Send a payload to whoever holds a token in a scope: see `Workflow.resume_hook`."""
+    """Send a payload to whoever holds a token in a scope: see `Workflow.resume_hook`.
+
+    `checked_by` is the name of the schema that the payload has been checked against. The hook's own is checked here, or else
+    where the instance runs, which has its class.
+    """
     refuse_in_body("resume_hook()")
     token = _token(given)
     if resume_id is not None and (not resume_id or has_control(resume_id)):
         raise InvalidHook("resume_id must not be empty, and have no control characters.")
-    where = f'the payload for the hook "{token}"'
-    stored = values.encode(payload, where)
     key = TokenKey(scope, token)
-    record = await host.hook(key)
-    if record.schema is not None and (schema := schemas.find(record.schema)) is not None:
-        stored = values.encode(schemas.checked(schema, payload), where)
-    record = await host.resume_hook(key, stored, resume_id)
-    return HookInfo.of(record)
+    named = (await host.hook(key)).schema
+    if named not in (None, checked_by) and (schema := schemas.find(named)) is not None:
+        payload, checked_by = schemas.checked(schema, payload), named
+    stored = values.encode(payload, f'the payload for the hook "{token}"')
+    return HookInfo.of(await host.resume_hook(key, stored, resume_id, checked_by))
 
 
 async def hook_of(host: Host, scope: str, token: object) -> HookInfo:
@@ -204,6 +211,15 @@ async def durable_lookup(host: Host, scope: str, token: object) -> HookInfo:
     return HookInfo(**await durable("hook.get", look))
 
 
+async def _resume_checked(
+    schema: Any, token: str | Hook | HookInfo, payload: object, resume_id: str | None
+) -> HookInfo:
+    host, scope = current_host("resume()"), current_scope()
+    checked = schemas.checked(schema, payload)
+    name = schemas.name_of(schema)
+    return await resume_hook_of(host, scope, token, checked, resume_id, checked_by=name)
+
+
 class DefinedHook:
     """A kind of hook whose payloads have a schema: `define_hook(schema=Approval)`."""
 
@@ -224,7 +240,7 @@ class DefinedHook:
             TypeValidationError: it does not match the schema; nothing is stored.
             HookNotFoundError: nobody takes payloads for the token.
         """
-        return await resume_hook(token, schemas.checked(self._schema, payload), resume_id=resume_id)
+        return await _resume_checked(self._schema, token, payload, resume_id)
 
 
 def define_hook(*, schema: Any) -> DefinedHook:
@@ -252,4 +268,4 @@ class BaseHook:
         self, token: str | Hook | HookInfo, *, resume_id: str | None = None
     ) -> HookInfo:
         """Send this object to the run that holds the token."""
-        return await resume_hook(token, schemas.checked(type(self), self), resume_id=resume_id)
+        return await _resume_checked(type(self), token, self, resume_id)

@@ -100,10 +100,14 @@ class HttpHost:
         return await self._connection.ask("POST", ("holder",), HookRecord, body)
 
     async def resume_hook(
-        self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
+        self,
+        token: TokenKey,
+        payload: msgspec.Raw,
+        resume_id: str | None,
+        checked_by: str | None = None,
     ) -> HookRecord:
         """See `Host`."""
-        body = msgspec.json.encode(wire.Resume(token, payload, resume_id))
+        body = msgspec.json.encode(wire.Resume(token, payload, resume_id, checked_by))
         return await self._connection.ask("POST", ("resume",), HookRecord, body)
 
     async def now_ms(self) -> int:

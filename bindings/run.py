@@ -14,6 +14,7 @@ from bindings.host import Host, StatusReport
 from emulator.core.inputs import TerminateRequested, WakeUpRequested
 from emulator.domain import values
 from emulator.domain.instance import InstanceKey, id_in_scope
+from emulator.domain.limits import MAX_REASON_UNITS
 from emulator.domain.status import InstanceStatus
 from emulator.errors import (
     CannotTerminate,
@@ -32,8 +33,6 @@ _STATUSES: Final = {
     InstanceStatus.TERMINATED: "cancelled",
 }
 """The Workflow SDK's words; everything else is "running"."""
-
-_MAX_REASON_UNITS: Final = 512
 
 
 class Run:
@@ -127,8 +126,8 @@ class Run:
             EntityConflictError: it has completed or failed.
             WorkflowRunNotFoundError: there is no such run.
         """
-        if reason is not None and len(reason.encode("utf-16-le")) // 2 > _MAX_REASON_UNITS:
-            raise ValueError(f"A reason has at most {_MAX_REASON_UNITS} characters.")
+        if reason is not None and len(reason.encode("utf-16-le")) // 2 > MAX_REASON_UNITS:
+            raise ValueError(f"A reason has at most {MAX_REASON_UNITS} characters.")
         await durable("run.cancel", lambda: self._cancel(reason))
 
     async def _cancel(self, reason: str | None) -> None:

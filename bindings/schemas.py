@@ -7,6 +7,7 @@ object of the class again.
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from importlib import import_module
 from operator import attrgetter
@@ -52,6 +53,8 @@ def checked(schema: Any, payload: object) -> object:
     made = _instance(schema, payload)
     if hasattr(made, "model_dump"):
         return cast("Any", made).model_dump()
+    if is_dataclass(made):
+        made = asdict(cast("Any", made))  # msgspec leaves out what a default of the class supplies
     return msgspec.to_builtins(made, builtin_types=(bytes, datetime))
 
 

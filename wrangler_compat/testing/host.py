@@ -71,10 +71,16 @@ class ProjectHost:
         return await self._on_host(lambda host: host.hook(token))
 
     async def resume_hook(
-        self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
+        self,
+        token: TokenKey,
+        payload: msgspec.Raw,
+        resume_id: str | None,
+        checked_by: str | None = None,
     ) -> HookRecord:
         """See `Host`."""
-        return await self._on_host(lambda host: host.resume_hook(token, payload, resume_id))
+        return await self._on_host(
+            lambda host: host.resume_hook(token, payload, resume_id, checked_by)
+        )
 
     async def now_ms(self) -> int:
         """See `Host`."""
