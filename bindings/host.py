@@ -7,7 +7,8 @@ the same calls are refused in the same words, wherever the instances run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+from urllib.parse import quote
 
 import msgspec
 
@@ -28,6 +29,9 @@ from emulator.engine.subscription import Subscription
 from emulator.engine.turn import Claim
 from emulator.errors import EntityConflictError, InvalidHook, InvalidInput
 from emulator.projection.events import EventFilter
+
+WEBHOOK_PATH: Final = "/.well-known/workflow/v1/webhook/"
+"""Where the addresses of webhooks begin; the token follows, behind its scope if it has one (Workflow SDK: webhooks)."""
 
 
 class NewInstance(msgspec.Struct, frozen=True):
@@ -184,8 +188,8 @@ class Host(Protocol):
         """The time."""
         ...
 
-    def base_url(self) -> str:
-        """The address under which webhooks reach the instances, without a slash at the end; empty if there is none."""
+    def webhook_url(self, token: str) -> str:
+        """The address of the webhook with a token; only its path if nobody serves it."""
         ...
 
     async def status(self, key: InstanceKey) -> StatusReport:
@@ -275,9 +279,9 @@ class EngineHost:
         """See `Host`."""
         return self._engine.now_ms()
 
-    def base_url(self) -> str:
+    def webhook_url(self, token: str) -> str:
         """See `Host`."""
-        return self._base_url
+        return self._base_url + WEBHOOK_PATH + quote(token, safe="")
 
     async def status(self, key: InstanceKey) -> StatusReport:
         """See `Host`."""

@@ -17,7 +17,15 @@ import httpx
 import msgspec
 
 from bindings import wire
-from bindings.host import Chunk, ChunkSource, EventSource, NewInstance, StatusReport, StreamReport
+from bindings.host import (
+    WEBHOOK_PATH,
+    Chunk,
+    ChunkSource,
+    EventSource,
+    NewInstance,
+    StatusReport,
+    StreamReport,
+)
 from bindings.workflow import Workflow
 from emulator.core.inputs import Input
 from emulator.domain.hooks import HookRecord, TokenKey
@@ -114,9 +122,9 @@ class HttpHost:
         """See `Host`. The emulator's own time may differ a little."""
         return SystemClock().now_ms()
 
-    def base_url(self) -> str:
+    def webhook_url(self, token: str) -> str:
         """See `Host`."""
-        return self._connection.url
+        return self._connection.url + WEBHOOK_PATH + quote(token, safe="")
 
     async def status(self, key: InstanceKey) -> StatusReport:
         """See `Host`."""

@@ -27,7 +27,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from bindings import wire
-from bindings.webhook import WEBHOOK_PATH
+from bindings.host import WEBHOOK_PATH
 from wrangler_compat.rest.answers import AUTHENTICATION, INTERNAL, failure
 from wrangler_compat.rest.binding import binding_api
 from wrangler_compat.rest.local import local_api

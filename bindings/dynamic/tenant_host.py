@@ -70,9 +70,9 @@ class TenantHost:
         """See `Host`."""
         return await self._host.now_ms()
 
-    def base_url(self) -> str:
+    def webhook_url(self, token: str) -> str:
         """See `Host`."""
-        return self._host.base_url()
+        return self._host.webhook_url(scoped_id(self._tenant, token))
 
     async def status(self, key: InstanceKey) -> StatusReport:
         """See `Host`."""

@@ -21,9 +21,11 @@ from uuid import uuid4
 
 from starlette.requests import Request
 
-from bindings.webhook import MANUAL, WEBHOOK_PATH, Answering, StoredResponse, response_of
+from bindings.host import WEBHOOK_PATH
+from bindings.webhook import MANUAL, Answering, StoredResponse, response_of
 from emulator.domain import values
 from emulator.domain.hooks import HookRecord, HookStage, TokenKey
+from emulator.domain.instance import SCOPE_MARK
 from emulator.domain.limits import MAX_VALUE_BYTES
 from emulator.engine.hooks import holder, resume
 from emulator.errors import (
@@ -103,8 +105,11 @@ class TokenWebhooks:
         Raises:
             HookNotFoundError: there is none, or it takes nothing.
         """
-        token = unquote(_raw_path(request).partition(WEBHOOK_PATH)[2])
-        hook = await holder(self._engine, TokenKey("", token))
+        # Tokens of webhooks are made up, and have no mark of a scope in them.
+        scope, _, token = unquote(_raw_path(request).partition(WEBHOOK_PATH)[2]).rpartition(
+            SCOPE_MARK
+        )
+        hook = await holder(self._engine, TokenKey(scope, token))
         if not hook.is_webhook or hook.stage is not HookStage.LIVE:
             raise HookNotFoundError(token=token)
         return hook

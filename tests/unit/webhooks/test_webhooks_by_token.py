@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from bindings import WorkflowStep
-from bindings.webhook import WEBHOOK_PATH, Webhook
+from bindings.host import WEBHOOK_PATH
+from bindings.webhook import Webhook
 from bindings.wire import PREFIX
 from emulator.domain.instance import InstanceKey
 from emulator.domain.values import JsDict
