@@ -166,19 +166,19 @@ async def resume_hook_of(
 ) -> HookInfo:
     """Send a payload to whoever holds a token in a scope: see `Workflow.resume_hook`.
 
-    `checked_by` is the name of the schema that the payload has been checked against.
+    `checked_by` is the name of the schema that the payload has been checked against. The hook's own is checked here, or else
+    where the instance runs, which has its class.
     """
     refuse_in_body("resume_hook()")
     token = _token(given)
     if resume_id is not None:
         check_resume_id(resume_id)
     key = TokenKey(scope, token)
-    record = await host.hook(key)
-    if record.schema not in (None, checked_by) and (schema := schemas.find(record.schema)):
-        payload = schemas.checked(schema, payload)
+    named = (await host.hook(key)).schema
+    if named not in (None, checked_by) and (schema := schemas.find(named)) is not None:
+        payload, checked_by = schemas.checked(schema, payload), named
     stored = values.encode(payload, f'the payload for the hook "{token}"')
-    record = await host.resume_hook(key, stored, resume_id)
-    return HookInfo.of(record)
+    return HookInfo.of(await host.resume_hook(key, stored, resume_id, checked_by))
 
 
 async def hook_of(host: Host, scope: str, token: object) -> HookInfo:

@@ -14,6 +14,7 @@ from bindings.host import Host, StatusReport
 from emulator.core.inputs import TerminateRequested, WakeUpRequested
 from emulator.domain import values
 from emulator.domain.instance import InstanceKey, id_in_scope
+from emulator.domain.limits import MAX_REASON_UNITS
 from emulator.domain.names import is_unicode
 from emulator.domain.status import InstanceStatus
 from emulator.errors import (
@@ -34,8 +35,6 @@ _STATUSES: Final = {
     InstanceStatus.TERMINATED: "cancelled",
 }
 """The Workflow SDK's words; everything else is "running"."""
-
-_MAX_REASON_UNITS: Final = 512
 
 
 class Run:
@@ -197,10 +196,10 @@ def _check_reason(reason: object) -> None:
     if (
         not isinstance(reason, str)
         or not is_unicode(reason)
-        or len(reason.encode("utf-16-le")) // 2 > _MAX_REASON_UNITS
+        or len(reason.encode("utf-16-le")) // 2 > MAX_REASON_UNITS
     ):
         raise InvalidInput(
-            f"A reason is a text of at most {_MAX_REASON_UNITS} characters, not {reason!r}."
+            f"A reason is a text of at most {MAX_REASON_UNITS} characters, not {reason!r}."
         )
 
 

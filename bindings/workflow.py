@@ -24,6 +24,7 @@ from emulator.domain.limits import MAX_BATCH_INSTANCES, MAX_VALUE_BYTES
 from emulator.domain.names import check_instance_id, check_new_instance_id, is_reserved_id
 from emulator.domain.values import JsDict
 from emulator.errors import (
+    EmulatorError,
     EntityConflictError,
     HookConflictError,
     InstanceNotFound,
@@ -221,6 +222,7 @@ class Workflow:
             HookNotFoundError: nobody takes payloads for the token: none holds it, or its run has ended.
             HookResumeConflictError: the `resume_id` came before, with another payload or for another hook.
             TypeValidationError: the payload does not match the hook's schema.
+            InvalidHook: the hook is a webhook, or the `resume_id` is not valid.
             SerializationError: it cannot be stored; the message has the path to what is wrong.
             PayloadTooLarge: it is over 1 MiB.
             WorkflowContextError: this is the body of a `run()`: call it in a step.
@@ -367,6 +369,20 @@ def new_instance(given: dict[str, Any], now_ms: int) -> NewInstance:
         _hook(given, now_ms),
         _attributes(given.get("attributes")),
     )
+
+
+def instance_asked_for(given: Mapping[str, Any], now_ms: int) -> NewInstance:
+    """Check the options of one instance that somebody sends, in any of the spellings.
+
+    Raises:
+        InvalidInput: one of them is not valid, or unknown.
+    """
+    try:
+        return new_instance(options(given, {}, _CREATE, "create()"), now_ms)
+    except EmulatorError:
+        raise
+    except TypeError as error:  # what is only a wrong call in Python
+        raise InvalidHook(str(error)) from error
 
 
 def _attributes(given: object) -> dict[str, str] | None:

@@ -113,6 +113,7 @@ async def open_project(
     keep_all: bool = False,
     fast_retries: bool = False,
     schedules: Literal["on", "off", "catch up"] = "on",
+    base_url: str = "",
     load: Callable[[WorkerConfig], LoadedWorker] = load_worker,
     stand_ins: Mapping[str, object] | None = None,
     arrangements: Arrangements | None = None,
@@ -120,8 +121,9 @@ async def open_project(
     """Import the user's code and run the engine as long as the context lasts.
 
     `keep_all` keeps finished instances beyond their time, `fast_retries` gives steps without a config the delays of
-    Cloudflare's local engine; `schedules` to catch up is to fire first the last tick that each has missed. What the user's module raises when it is imported is raised as it is. Tests give `stand_ins` for what `env` has
-    otherwise, their `arrangements`, and another way to `load` the classes.
+    Cloudflare's local engine; `schedules` to catch up is to fire first the last tick that each has missed. `base_url` is where
+    the project is served, for the addresses of its webhooks. What the user's module raises when it is imported is raised as
+    it is. Tests give `stand_ins` for what `env` has otherwise, their `arrangements`, and another way to `load` the classes.
 
     Raises:
         WorkerLoadError: the module lacks what the configuration names.
@@ -141,7 +143,7 @@ async def open_project(
         keep_all=keep_all,
         arrangements=arrangements,
     )
-    host = EngineHost(engine)
+    host = EngineHost(engine, base_url)
     store = CodeStore(journal.codes, engine.now_ms)
     tenants = Tenants(store, has_processes=isinstance(clock, SystemClock))
     bindings = {each.binding: Workflow(host, each.name) for each in own if each.binding}

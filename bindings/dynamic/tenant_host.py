@@ -56,18 +56,23 @@ class TenantHost:
         return await self._host.hook(token._replace(scope=self._tenant))
 
     async def resume_hook(
-        self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
+        self,
+        token: TokenKey,
+        payload: msgspec.Raw,
+        resume_id: str | None,
+        checked_by: str | None = None,
     ) -> HookRecord:
         """See `Host`."""
-        return await self._host.resume_hook(token._replace(scope=self._tenant), payload, resume_id)
+        own = token._replace(scope=self._tenant)
+        return await self._host.resume_hook(own, payload, resume_id, checked_by)
 
     async def now_ms(self) -> int:
         """See `Host`."""
         return await self._host.now_ms()
 
-    def base_url(self) -> str:
+    def webhook_url(self, token: str) -> str:
         """See `Host`."""
-        return self._host.base_url()
+        return self._host.webhook_url(scoped_id(self._tenant, token))
 
     async def status(self, key: InstanceKey) -> StatusReport:
         """See `Host`."""

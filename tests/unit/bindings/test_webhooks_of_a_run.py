@@ -9,8 +9,11 @@ from urllib.parse import unquote
 import pytest
 
 from bindings import WebhookRequest, WorkflowStep, get_hook_by_token, resume_hook
-from bindings.webhook import WEBHOOK_PATH, Answering, StoredResponse, response_of, stored_response
+from bindings.webhook import Answering, StoredResponse, response_of, stored_response
+from emulator.domain import values
+from emulator.domain.hooks import TokenKey
 from emulator.domain.values import JsDict
+from emulator.engine.hooks import resume
 from emulator.errors import InvalidHook, WorkflowContextError
 from tests.unit.bindings.project import Project, in_virtual_time, refusal_of
 
@@ -30,6 +33,11 @@ def request(reply_id: str | None = None, body: bytes = b'{"a": 1}') -> dict[str,
     return {"method": "PUT", "url": url, "headers": headers, "body": body, "reply_id": reply_id}
 
 
+async def send(project: Project, token: str, given: dict[str, Any]) -> None:
+    """Do what the route does."""
+    await resume(project.engine, TokenKey("", token), values.encode(given, "a request"))
+
+
 @in_virtual_time
 async def test_a_webhook_has_an_address_and_its_payloads_are_requests() -> None:
     addresses: list[str] = []
@@ -46,14 +54,15 @@ async def test_a_webhook_has_an_address_and_its_payloads_are_requests() -> None:
     async with Project(run) as project:
         instance = await project.workflow.create()
         await project.becomes(instance, "waiting")
-        assert WEBHOOK_PATH in addresses[0]
+        assert "/.well-known/workflow/v1/webhook/" in addresses[0]
         token = unquote(addresses[0].rpartition("/")[2])
         hook = await get_hook_by_token(token)
         assert (hook.is_webhook, hook.run_id) == (True, instance.id)
         assert hook.metadata == {"for": "tests"}
-        await resume_hook(token, request())
+        assert isinstance(await refusal_of(resume_hook(token, request())), InvalidHook)
+        await send(project, token, request())
         await project.restart()
-        await resume_hook(token, request(body=b"\xff"))
+        await send(project, token, request(body=b"\xff"))
         headers = {"content-type": "application/json"}
         expected = ["PUT", "http://localhost/x?y=1", headers, {"a": 1}, '{"a": 1}', b"\xff"]
         assert (await project.ended(instance))["output"] == expected
@@ -84,7 +93,7 @@ async def test_a_request_is_answered_by_hand_in_a_step_and_once() -> None:
         await project.becomes(instance, "waiting")
         tokens += await project.tokens()
         async with Answering("1") as answered:
-            await resume_hook(tokens[0], request("1"))
+            await send(project, tokens[0], request("1"))
             response = await asyncio.wait_for(answered, 60)
         assert response == StoredResponse(201, [("X-Colour", "red")], b"created")
         names = [WorkflowContextError.__name__, *["InvalidHook"] * 3, "RuntimeError"]
@@ -106,7 +115,7 @@ async def test_nobody_minds_an_answer_that_comes_too_late() -> None:
         instance = await project.workflow.create()
         await project.becomes(instance, "waiting")
         [token] = await project.tokens()
-        await resume_hook(token, request("gone"))
+        await send(project, token, request("gone"))
         assert (await project.ended(instance))["status"] == "complete"
 
 
@@ -125,7 +134,7 @@ async def test_only_a_webhook_that_says_so_is_answered_by_hand() -> None:
         instance = await project.workflow.create()
         await project.becomes(instance, "waiting")
         [token] = await project.tokens()
-        await resume_hook(token, request())
+        await send(project, token, request())
         assert (await project.ended(instance))["output"] == "RuntimeError"
 
 
