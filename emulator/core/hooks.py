@@ -54,6 +54,7 @@ from emulator.errors import (
     HookDisposedError,
     HookNotFoundError,
     HookResumeConflictError,
+    ReplayDivergenceError,
 )
 
 
@@ -73,6 +74,22 @@ def claim(decision: Decision, hook: HookRequest) -> None:
     _hold(decision, claim_step(hook.token), hook, at_start=True)
 
 
+def divergence(state: InstanceState, request: HookRequested) -> ReplayDivergenceError | None:
+    """Why this cannot be the code that the journal tells of, if it cannot.
+
+    A replay opens again what has been opened before it opens anything new, since outcomes come in the journal's order.
+    """
+    if request.step in state.steps or len(state.life.opened) >= len(state.hooks):
+        return None
+    for hook in state.hooks.values():
+        if not hook.at_start and hook.step not in state.life.opened:
+            return ReplayDivergenceError(
+                f'The code opens the hook "{request.step.label}", where the journal has the hook "{hook.step.label}": it has '
+                "changed, or depends on something that is not in the journal."
+            )
+    return None
+
+
 def requested(decision: Decision, request: HookRequested) -> None:
     """`run()` opens a hook. That is settled at once, in every status: nothing runs for it, and nothing waits."""
     state = decision.state
@@ -84,6 +101,8 @@ def requested(decision: Decision, request: HookRequested) -> None:
         decision.record(request.step, HookConflicted(request.hook.token, *owner))
     else:
         _hold(decision, request.step, request.hook)
+    if state.hook_of(request.step) is not None:
+        state.life.opened.add(request.step)
     decision.answer(state.steps[request.step])
     if state.status is InstanceStatus.WAITING:
         decision.wake()

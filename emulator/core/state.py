@@ -123,6 +123,7 @@ class Life:
     `requested`: asked and not answered. `in_flight`: callbacks being called. `held`: asked while nothing new may start.
     `at_rest`: it has come to rest since it was last told or asked something.
     `registering`: it runs only to find rollback handlers; `handlers` are the steps whose handler it holds.
+    `opened` are the hooks that it has opened, of those that the instance holds.
     `losses`: how many runs in a row were lost, `finished_at_loss` the finished steps at the last (see `core.losses`).
     """
 
@@ -134,6 +135,7 @@ class Life:
     in_flight: set[StepKey] = field(default_factory=set[StepKey])
     held: list[StepRequest] = field(default_factory=list[StepRequest])
     handlers: set[StepKey] = field(default_factory=set[StepKey])
+    opened: set[StepKey] = field(default_factory=set[StepKey])
     losses: int = 0
     finished_at_loss: int = 0
 
