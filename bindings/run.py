@@ -6,16 +6,17 @@ replay.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Sequence
+from typing import Any, Final, TypeVar
 
 from bindings.ambient import current_host, durable, here
 from bindings.host import Host, StatusReport
+from bindings.streams import WorkflowReadable, check_start_index
 from emulator.core.inputs import TerminateRequested, WakeUpRequested
 from emulator.domain import values
 from emulator.domain.instance import InstanceKey, id_in_scope
 from emulator.domain.limits import MAX_REASON_UNITS
-from emulator.domain.names import is_unicode
+from emulator.domain.names import check_stream_name, is_unicode
 from emulator.domain.status import InstanceStatus
 from emulator.errors import (
     CannotTerminate,
@@ -27,6 +28,8 @@ from emulator.errors import (
     WorkflowRunFailedError,
     WorkflowRunNotFoundError,
 )
+
+T = TypeVar("T")
 
 _STATUSES: Final = {
     InstanceStatus.QUEUED: "pending",
@@ -162,19 +165,57 @@ class Run:
 
         return await durable("run.attributes", look)
 
+    def readable(self, *, namespace: str | None = None, start_index: int = 0) -> WorkflowReadable:
+        """Read a stream that it writes: see `WorkflowInstance.readable`. Not in the body of a `run()`.
+
+        Raises:
+            InvalidStream: the name or the index is not valid.
+            InvalidInput: the handle does not know its workflow.
+        """
+        if not self._key.workflow:
+            raise InvalidInput("Say which workflow is meant: get_run(run_id, workflow).")
+        start = check_start_index(start_index)
+        return WorkflowReadable(self._host, self._key, check_stream_name(namespace), start)
+
+    async def stream_info(self, *, namespace: str | None = None) -> dict[str, Any]:
+        """`{"namespace", "tailIndex", "done"}` of a stream.
+
+        Raises:
+            WorkflowRunNotFoundError: there is no such run.
+        """
+        name = check_stream_name(namespace)
+
+        async def look() -> dict[str, Any]:
+            return (await self._found(self._host.stream(await self._resolved(), name))).shown()
+
+        return await durable("run.stream_info", look)
+
+    async def list_streams(self) -> list[dict[str, Any]]:
+        """The same of all its streams, by name.
+
+        Raises:
+            WorkflowRunNotFoundError: there is no such run.
+        """
+
+        async def look() -> list[dict[str, Any]]:
+            found = await self._found(self._host.streams(await self._resolved()))
+            return [each.shown() for each in found]
+
+        return await durable("run.list_streams", look)
+
     @property
     def _host(self) -> Host:
         return self._given_host or current_host("A Run")
 
     async def _report(self) -> StatusReport:
-        try:
-            return await self._host.status(await self._resolved())
-        except InstanceNotFound:
-            raise WorkflowRunNotFoundError(run_id=self.run_id) from None
+        return await self._found(self._host.status(await self._resolved()))
 
     async def _ask(self, item: TerminateRequested | WakeUpRequested) -> Any:
+        return await self._found(self._host.ask(await self._resolved(), item))
+
+    async def _found(self, answer: Awaitable[T]) -> T:
         try:
-            return await self._host.ask(await self._resolved(), item)
+            return await answer
         except InstanceNotFound:
             raise WorkflowRunNotFoundError(run_id=self.run_id) from None
 

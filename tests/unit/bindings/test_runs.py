@@ -316,3 +316,29 @@ async def test_functions_without_a_binding_mean_the_project_that_runs() -> None:
         await resume_hook(T, 1)
     with pytest.raises(WorkflowContextError):
         await get_run("a").status()
+
+
+@in_virtual_time
+async def test_the_streams_of_a_run() -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        if event["instanceId"] == "reader":
+            other = get_run("writer", NAME)
+            refusal = await refusal_of(anext(aiter(other.readable())))
+            assert isinstance(refusal, WorkflowContextError)
+            return await other.stream_info()
+        async with step.get_writable() as out:
+            await out.write("one")
+            await out.write("two")
+        return None
+
+    async with Project(run) as project:
+        await project.result(id="writer")
+        handle = get_run("writer", NAME)
+        assert [chunk async for chunk in handle.readable(start_index=-1)] == ["two"]
+        shown = {"namespace": "default", "tailIndex": 1, "done": True}
+        assert await project.result(id="reader") == shown
+        assert await handle.list_streams() == [shown]
+        with pytest.raises(InvalidInput, match="Say which workflow"):
+            get_run("writer").readable()
+        with pytest.raises(WorkflowRunNotFoundError):
+            await get_run("nobody", NAME).list_streams()
