@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +24,7 @@ from bindings.dynamic.store import CodeStore
 from bindings.dynamic.tenants import Tenants
 from bindings.entrypoint import WorkflowEntrypoint
 from bindings.host import EngineHost
+from bindings.lifecycle import Lifecycle, registering
 from bindings.workflow import Workflow
 from emulator.domain.config import FAST_DEFAULTS, PRODUCTION_DEFAULTS
 from emulator.domain.cron import parse_cron
@@ -148,7 +149,7 @@ async def open_project(
     tenants = Tenants(store, has_processes=isinstance(clock, SystemClock))
     bindings = {each.binding: Workflow(host, each.name) for each in own if each.binding}
     context = ExecutionContext({each.class_name: Workflow(host, each.name) for each in own})
-    with project_imports(config), hosting(host, asyncio.get_running_loop()):
+    with project_imports(config), _speaking_for(host, engine):
         env = await make_env(_with_foreign(config), bindings, stand_ins)
         with running(env, context):
             loaded = load(config)
@@ -164,6 +165,15 @@ async def open_project(
             finally:
                 await engine.close()
                 await tenants.close()
+
+
+@contextmanager
+def _speaking_for(host: EngineHost, engine: Engine) -> Generator[None]:
+    """Let what names no binding mean this project: `resume_hook`, `register_lifecycle_hooks` and their like."""
+    lifecycle = Lifecycle(host)
+    engine.ended = lifecycle.ended
+    with hosting(host, asyncio.get_running_loop()), registering(lifecycle):
+        yield
 
 
 def _worker_info(config: WorkerConfig) -> WorkerInfo:

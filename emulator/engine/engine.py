@@ -101,6 +101,7 @@ class Engine:
         }
         self.journal = journal
         self.feed = Feed()
+        self.ended: Callable[[InstanceState], None] | None = None
         self.streams = Streams(journal, self._wake)
         self._clock = clock
         self._max_live = max_live
@@ -472,7 +473,7 @@ class Engine:
                 self._plan_unloading(actor, item)
         for actor, item, _ in turn.decided:
             actor.after(item)
-        turn.tell()
+        turn.tell(self.ended)
         for key, actor in turn.looked_at.items():
             if not actor.is_live and self._actors.get(key) is actor:
                 self._retire(actor, turn.now_ms, has_changed=key in turn.actors)

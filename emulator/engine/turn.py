@@ -106,6 +106,7 @@ class Turn:
         self.barred: set[InstanceKey] = set()
         self.moving: set[InstanceKey] = set()
         self.deferred: list[Posted] = []
+        self.ended: list[InstanceActor] = []
 
     def admits(self, posted: Posted, batch: Batch) -> bool:
         """Whether this turn may create a batch: it waits for the next one behind a barrier, and may be refused as a whole."""
@@ -155,8 +156,11 @@ class Turn:
             claimed[token] = creation
         return None
 
-    def tell(self) -> None:
-        """Answer those who wait."""
+    def tell(self, ended: Callable[[InstanceState], None] | None) -> None:
+        """Answer those who wait, and say which instances have ended."""
+        if ended is not None:
+            for actor in self.ended:
+                ended(actor.state)
         for reply, answer in self.answers:
             if not reply.done():
                 reply.set_result(answer)
@@ -206,6 +210,8 @@ class Turn:
             if not actor.has_new_row():
                 continue
             row = actor.row()
+            if row.ended_ms is not None:
+                self.ended.append(actor)
             if key in self.created:
                 commit.created.append(row)
                 if (schedule := row.creation.schedule) is not None:
