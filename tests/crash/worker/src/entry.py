@@ -243,6 +243,25 @@ class Scribe(WorkflowEntrypoint):
         await writable.close()
 
 
+class Notes(WorkflowEntrypoint):
+    """Takes payloads through the hook of its start, each into a step, until one says that it was the last."""
+
+    async def run(self, event: Any, step: Any) -> list[int]:
+        async def keep(note: int) -> int:
+            @step.do("keep")
+            async def kept() -> int:
+                return note
+
+            return await kept()
+
+        taken: list[int] = []
+        async for payload in step.create_hook(token=event["payload"]["token"]):
+            taken.append(await keep(payload["note"]))
+            if payload["last"]:
+                break
+        return taken
+
+
 class Default(WorkerEntrypoint):
     async def fetch(self, request: Any) -> Response:
         if request.method == "POST":
