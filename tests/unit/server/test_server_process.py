@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.unit.cli.process import dev, fails, write_project
+from wrangler_compat.cli.options import DevOptions
+from wrangler_compat.cli.serving import bind
 
 INSTANCES = "/cdn-cgi/explorer/api/workflows/orders/instances"
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -83,3 +87,24 @@ def test_streams_and_idle_connections_do_not_hold_up_the_end(tmp_path: Path) -> 
             lines = stream.iter_lines()
             assert next(lines)
             assert server.end(signal.SIGTERM, within_s=2) == 0
+
+
+async def test_what_is_accepted_is_answered_without_waiting_for_an_acknowledgement(
+    tmp_path: Path,
+) -> None:
+    options = DevOptions(tmp_path, 0, None, None, None, False, 1, False, False, False, None, False)
+    accepted: asyncio.Queue[int] = asyncio.Queue()
+
+    async def take(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        taken: socket.socket = writer.get_extra_info("socket")
+        await accepted.put(taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    with ExitStack() as opened:
+        for bound in bind(options, opened):
+            host, port = bound.getsockname()[:2]
+            async with await asyncio.start_server(take, sock=bound):
+                _, writer = await asyncio.open_connection(host, port)
+                assert await accepted.get() == 1
+                writer.close()
+                await writer.wait_closed()
