@@ -27,12 +27,11 @@ from bindings.host import Host
 from bindings.run import Run
 from emulator.domain import values
 from emulator.domain.duration import duration_ms
-from emulator.domain.hooks import HookRecord, TokenKey, check_token
+from emulator.domain.hooks import HookRecord, TokenKey, check_resume_id, check_token
 from emulator.domain.instance import InstanceKey, id_in_scope
 from emulator.domain.limits import MAX_WAIT_TIMEOUT_MS
-from emulator.domain.names import has_control
 from emulator.engine.steps import OpenHook
-from emulator.errors import HookDisposedError, InvalidDuration, InvalidHook
+from emulator.errors import HookDisposedError, InvalidDuration
 
 
 class Hook:
@@ -159,8 +158,7 @@ async def resume_hook_of(
     """Send a payload to whoever holds a token in a scope: see `Workflow.resume_hook`."""
     refuse_in_body("resume_hook()")
     token = _token(given)
-    if resume_id is not None and (not resume_id or has_control(resume_id)):
-        raise InvalidHook("resume_id must not be empty, and have no control characters.")
+    check_resume_id(resume_id)
     where = f'the payload for the hook "{token}"'
     stored = values.encode(payload, where)
     key = TokenKey(scope, token)

@@ -127,8 +127,7 @@ class Run:
             EntityConflictError: it has completed or failed.
             WorkflowRunNotFoundError: there is no such run.
         """
-        if reason is not None and len(reason.encode("utf-16-le")) // 2 > _MAX_REASON_UNITS:
-            raise ValueError(f"A reason has at most {_MAX_REASON_UNITS} characters.")
+        check_reason(reason)
         await durable("run.cancel", lambda: self._cancel(reason))
 
     async def _cancel(self, reason: str | None) -> None:
@@ -194,6 +193,16 @@ class Run:
 def get_run(run_id: str, workflow: str | None = None) -> Run:
     """A handle to a run of the project that runs. Without `workflow` it is looked for in all of them when it is used."""
     return Run(None, InstanceKey(workflow or "", run_id))
+
+
+def check_reason(reason: str | None) -> None:
+    """Refuse a reason for a cancellation that is too long.
+
+    Raises:
+        ValueError: it has over 512 UTF-16 units.
+    """
+    if reason is not None and len(reason.encode("utf-16-le")) // 2 > _MAX_REASON_UNITS:
+        raise ValueError(f"A reason has at most {_MAX_REASON_UNITS} characters.")
 
 
 def _word(report: StatusReport) -> str:

@@ -121,6 +121,36 @@ def check_token(token: object) -> str:
     return token
 
 
+def check_resume_id(resume_id: str | None) -> str | None:
+    """Accept what tells the same payload sent twice from two, if anything does.
+
+    Raises:
+        InvalidHook: it is empty, or has control characters.
+    """
+    if resume_id is not None and (not resume_id or has_control(resume_id)):
+        raise InvalidHook("resume_id must not be empty, and have no control characters.")
+    return resume_id
+
+
+def check_retention(given: MinRetention | None, now_ms: int) -> MinRetention | None:
+    """Accept a minimum retention that has been read elsewhere, be it a moment ago.
+
+    Raises:
+        InvalidHook: it is not one of the two, or not positive.
+        HookRetentionTooLong: it ends later than 30 days from now.
+    """
+    if given is None:
+        return None
+    if (given.duration_ms is None) == (given.until_ms is None):
+        raise InvalidHook("min_retention is a duration or an instant.")
+    left_ms = given.deadline_ms(now_ms) - now_ms
+    if left_ms > MAX_HOOK_RETENTION_MS:
+        raise HookRetentionTooLong
+    if given.duration_ms is not None and left_ms <= 0:
+        raise InvalidHook("min_retention must end in the future.")
+    return given
+
+
 def min_retention(given: object, now_ms: int) -> MinRetention:
     """Read a minimum retention: a duration (a number is milliseconds), or a datetime with a time zone.
 
@@ -162,6 +192,13 @@ def step_name(token: str | None, name: str | None) -> str:
     if token is not None:
         return f"token {token}"
     return "hook" if name is None else f"hook {name}"
+
+
+def named_in(step: str) -> tuple[str | None, str | None]:
+    """The token and the name out of a `step_name`."""
+    if step.startswith("token "):
+        return step.removeprefix("token "), None
+    return None, None if step == "hook" else step.removeprefix("hook ")
 
 
 def claim_step(token: str) -> StepKey:
