@@ -10,6 +10,7 @@ from bindings.hooks import (
     resume_hook,
 )
 from bindings.instance import WorkflowInstance
+from bindings.lifecycle import register_lifecycle_hooks
 from bindings.run import Run, get_run
 from bindings.step import WorkflowStep
 from bindings.streams import WorkflowReadable, WorkflowWritable
@@ -47,5 +48,6 @@ __all__ = [
     "define_hook",
     "get_hook_by_token",
     "get_run",
+    "register_lifecycle_hooks",
     "resume_hook",
 ]

@@ -99,13 +99,17 @@ class Hook:
     def __await__(self) -> Generator[Any, Any, Any]:
         return self.receive().__await__()
 
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        while not self._hook.is_disposed:
-            try:
-                payload = await self.receive()
-            except HookDisposedError:
-                return
-            yield payload
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        # No generator: that would be over when one of its waits is cancelled.
+        if self._hook.is_disposed:
+            raise StopAsyncIteration
+        try:
+            return await self.receive()
+        except HookDisposedError:
+            raise StopAsyncIteration from None
 
     def __enter__(self) -> Self:
         return self
@@ -153,20 +157,28 @@ class HookInfo:
 
 
 async def resume_hook_of(
-    host: Host, scope: str, given: object, payload: object, resume_id: str | None
+    host: Host,
+    scope: str,
+    given: object,
+    payload: object,
+    resume_id: str | None,
+    checked_by: str | None = None,
 ) -> HookInfo:
-    """Send a payload to whoever holds a token in a scope: see `Workflow.resume_hook`."""
+    """Send a payload to whoever holds a token in a scope: see `Workflow.resume_hook`.
+
+    `checked_by` is the name of the schema that the payload has been checked against. The hook's own is checked here, or else
+    where the instance runs, which has its class.
+    """
     refuse_in_body("resume_hook()")
     token = _token(given)
-    check_resume_id(resume_id)
-    where = f'the payload for the hook "{token}"'
-    stored = values.encode(payload, where)
+    if resume_id is not None:
+        check_resume_id(resume_id)
     key = TokenKey(scope, token)
-    record = await host.hook(key)
-    if record.schema is not None and (schema := schemas.find(record.schema)) is not None:
-        stored = values.encode(schemas.checked(schema, payload), where)
-    record = await host.resume_hook(key, stored, resume_id)
-    return HookInfo.of(record)
+    named = (await host.hook(key)).schema
+    if named not in (None, checked_by) and (schema := schemas.find(named)) is not None:
+        payload, checked_by = schemas.checked(schema, payload), named
+    stored = values.encode(payload, f'the payload for the hook "{token}"')
+    return HookInfo.of(await host.resume_hook(key, stored, resume_id, checked_by))
 
 
 async def hook_of(host: Host, scope: str, token: object) -> HookInfo:
@@ -202,6 +214,15 @@ async def durable_lookup(host: Host, scope: str, token: object) -> HookInfo:
     return HookInfo(**await durable("hook.get", look))
 
 
+async def _resume_checked(
+    schema: Any, token: str | Hook | HookInfo, payload: object, resume_id: str | None
+) -> HookInfo:
+    host, scope = current_host("resume()"), current_scope()
+    checked = schemas.checked(schema, payload)
+    name = schemas.name_of(schema)
+    return await resume_hook_of(host, scope, token, checked, resume_id, checked_by=name)
+
+
 class DefinedHook:
     """A kind of hook whose payloads have a schema: `define_hook(schema=Approval)`."""
 
@@ -222,7 +243,7 @@ class DefinedHook:
             TypeValidationError: it does not match the schema; nothing is stored.
             HookNotFoundError: nobody takes payloads for the token.
         """
-        return await resume_hook(token, schemas.checked(self._schema, payload), resume_id=resume_id)
+        return await _resume_checked(self._schema, token, payload, resume_id)
 
 
 def define_hook(*, schema: Any) -> DefinedHook:
@@ -250,4 +271,4 @@ class BaseHook:
         self, token: str | Hook | HookInfo, *, resume_id: str | None = None
     ) -> HookInfo:
         """Send this object to the run that holds the token."""
-        return await resume_hook(token, schemas.checked(type(self), self), resume_id=resume_id)
+        return await _resume_checked(type(self), token, self, resume_id)

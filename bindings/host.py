@@ -6,18 +6,20 @@ the same calls are refused in the same words, wherever the instances run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+from urllib.parse import quote
 
 import msgspec
 
+from bindings import schemas
 from bindings.convert import js_dict
 from emulator.core.inputs import Input
 from emulator.core.state import InstanceState
 from emulator.domain import values
 from emulator.domain.failure import Failure
 from emulator.domain.hooks import HookRecord, HookRequest, TokenKey
-from emulator.domain.instance import Creation, InstanceKey
+from emulator.domain.instance import Creation, InstanceKey, TriggerSource
 from emulator.domain.status import InstanceStatus
 from emulator.domain.values import JsDict
 from emulator.engine.engine import Engine
@@ -25,8 +27,11 @@ from emulator.engine.hooks import holder, resume
 from emulator.engine.reading import StreamReader, list_streams, stream_info
 from emulator.engine.subscription import Subscription
 from emulator.engine.turn import Claim
-from emulator.errors import EntityConflictError, InvalidInput
+from emulator.errors import EntityConflictError, InvalidHook, InvalidInput
 from emulator.projection.events import EventFilter
+
+WEBHOOK_PATH: Final = "/.well-known/workflow/v1/webhook/"
+"""Where the addresses of webhooks begin; the token follows, behind its scope if it has one (Workflow SDK: webhooks)."""
 
 
 class NewInstance(msgspec.Struct, frozen=True):
@@ -163,17 +168,28 @@ class Host(Protocol):
         ...
 
     async def resume_hook(
-        self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
+        self,
+        token: TokenKey,
+        payload: msgspec.Raw,
+        resume_id: str | None,
+        checked_by: str | None = None,
     ) -> HookRecord:
-        """Send a payload to whoever holds a token: see `emulator.engine.hooks`."""
+        """Send a payload to whoever holds a token: see `emulator.engine.hooks`.
+
+        It is checked against the hook's schema, unless it was already: `checked_by` is the name of one.
+
+        Raises:
+            TypeValidationError: it does not match the schema; nothing is stored.
+            InvalidHook: it is a webhook, whose payloads are requests.
+        """
         ...
 
     async def now_ms(self) -> int:
         """The time."""
         ...
 
-    def base_url(self) -> str:
-        """The address under which webhooks reach the instances, without a slash at the end; empty if there is none."""
+    def webhook_url(self, token: str) -> str:
+        """The address of the webhook with a token; only its path if nobody serves it."""
         ...
 
     async def status(self, key: InstanceKey) -> StatusReport:
@@ -204,7 +220,7 @@ class Host(Protocol):
 class EngineHost:
     """The engine of this process."""
 
-    def __init__(self, engine: Engine, base_url: Callable[[], str] = str) -> None:
+    def __init__(self, engine: Engine, base_url: str = "") -> None:
         self._engine = engine
         self._base_url = base_url
         self.codes = engine.journal.codes
@@ -219,23 +235,8 @@ class EngineHost:
         is_whole: bool = False,
     ) -> list[EntityConflictError | None]:
         """See `Host`."""
-        now_ms = self._engine.now_ms()
-        creations = [
-            Creation(
-                workflow,
-                each.id,
-                each.params,
-                now_ms,
-                success_retention_ms=each.success_retention_ms,
-                error_retention_ms=each.error_retention_ms,
-                parent=each.parent,
-                code=each.code,
-            )
-            for each in given
-        ]
-        claims = [Claim(each.hook, each.attributes) for each in given]
-        return await self._engine.create(
-            creations, may_be_taken=may_be_taken, claims=claims, is_whole=is_whole
+        return await create_instances(
+            self._engine, workflow, given, may_be_taken=may_be_taken, is_whole=is_whole
         )
 
     async def ask(self, key: InstanceKey, item: Input) -> Any:
@@ -258,18 +259,29 @@ class EngineHost:
         return await holder(self._engine, token)
 
     async def resume_hook(
-        self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
+        self,
+        token: TokenKey,
+        payload: msgspec.Raw,
+        resume_id: str | None,
+        checked_by: str | None = None,
     ) -> HookRecord:
         """See `Host`."""
+        hook = await holder(self._engine, token)
+        if hook.is_webhook:
+            raise InvalidHook(f'"{token.token}" is a webhook: it takes requests to its address.')
+        named = hook.schema
+        if named not in (None, checked_by) and (schema := schemas.find(named)) is not None:
+            checked = schemas.checked(schema, values.decode(payload))
+            payload = values.encode(checked, f'the payload for the hook "{token.token}"')
         return await resume(self._engine, token, payload, resume_id)
 
     async def now_ms(self) -> int:
         """See `Host`."""
         return self._engine.now_ms()
 
-    def base_url(self) -> str:
+    def webhook_url(self, token: str) -> str:
         """See `Host`."""
-        return self._base_url()
+        return self._base_url + WEBHOOK_PATH + quote(token, safe="")
 
     async def status(self, key: InstanceKey) -> StatusReport:
         """See `Host`."""
@@ -310,6 +322,37 @@ class EngineChunks:
 
     async def close(self) -> None:
         """Do nothing: a reader that is not asked holds nothing."""
+
+
+async def create_instances(
+    engine: Engine,
+    workflow: str,
+    given: Sequence[NewInstance],
+    source: TriggerSource = TriggerSource.BINDING,
+    *,
+    may_be_taken: bool = True,
+    is_whole: bool = False,
+) -> list[EntityConflictError | None]:
+    """Create instances in an engine: see `Host.create`."""
+    now_ms = engine.now_ms()
+    creations = [
+        Creation(
+            workflow,
+            each.id,
+            each.params,
+            now_ms,
+            source,
+            success_retention_ms=each.success_retention_ms,
+            error_retention_ms=each.error_retention_ms,
+            parent=each.parent,
+            code=each.code,
+        )
+        for each in given
+    ]
+    claims = [Claim(each.hook, each.attributes) for each in given]
+    return await engine.create(
+        creations, may_be_taken=may_be_taken, claims=claims, is_whole=is_whole
+    )
 
 
 def _report(state: InstanceState) -> StatusReport:

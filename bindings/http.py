@@ -17,7 +17,15 @@ import httpx
 import msgspec
 
 from bindings import wire
-from bindings.host import Chunk, ChunkSource, EventSource, NewInstance, StatusReport, StreamReport
+from bindings.host import (
+    WEBHOOK_PATH,
+    Chunk,
+    ChunkSource,
+    EventSource,
+    NewInstance,
+    StatusReport,
+    StreamReport,
+)
 from bindings.workflow import Workflow
 from emulator.core.inputs import Input
 from emulator.domain.hooks import HookRecord, TokenKey
@@ -100,19 +108,23 @@ class HttpHost:
         return await self._connection.ask("POST", ("holder",), HookRecord, body)
 
     async def resume_hook(
-        self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
+        self,
+        token: TokenKey,
+        payload: msgspec.Raw,
+        resume_id: str | None,
+        checked_by: str | None = None,
     ) -> HookRecord:
         """See `Host`."""
-        body = msgspec.json.encode(wire.Resume(token, payload, resume_id))
+        body = msgspec.json.encode(wire.Resume(token, payload, resume_id, checked_by))
         return await self._connection.ask("POST", ("resume",), HookRecord, body)
 
     async def now_ms(self) -> int:
         """See `Host`. The emulator's own time may differ a little."""
         return SystemClock().now_ms()
 
-    def base_url(self) -> str:
+    def webhook_url(self, token: str) -> str:
         """See `Host`."""
-        return self._connection.url
+        return self._connection.url + WEBHOOK_PATH + quote(token, safe="")
 
     async def status(self, key: InstanceKey) -> StatusReport:
         """See `Host`."""

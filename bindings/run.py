@@ -6,24 +6,30 @@ replay.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Sequence
+from typing import Any, Final, TypeVar
 
 from bindings.ambient import current_host, durable, here
 from bindings.host import Host, StatusReport
+from bindings.streams import WorkflowReadable, check_start_index
 from emulator.core.inputs import TerminateRequested, WakeUpRequested
 from emulator.domain import values
 from emulator.domain.instance import InstanceKey, id_in_scope
+from emulator.domain.limits import MAX_REASON_UNITS
+from emulator.domain.names import check_stream_name, is_unicode
 from emulator.domain.status import InstanceStatus
 from emulator.errors import (
     CannotTerminate,
     EntityConflictError,
     InstanceNotFound,
+    InvalidInput,
     WorkflowContextError,
     WorkflowRunCancelledError,
     WorkflowRunFailedError,
     WorkflowRunNotFoundError,
 )
+
+T = TypeVar("T")
 
 _STATUSES: Final = {
     InstanceStatus.QUEUED: "pending",
@@ -32,8 +38,6 @@ _STATUSES: Final = {
     InstanceStatus.TERMINATED: "cancelled",
 }
 """The Workflow SDK's words; everything else is "running"."""
-
-_MAX_REASON_UNITS: Final = 512
 
 
 class Run:
@@ -95,13 +99,13 @@ class Run:
             WorkflowRunNotFoundError: there is no such run, or no longer.
             WorkflowContextError: it is the very run that asks.
         """
-        place = here.get()
-        if place is not None and place.key == self._key:
-            raise WorkflowContextError("A run cannot wait for itself.")
         return await durable("run.return_value", self._return_value)
 
     async def _return_value(self) -> Any:
         key = await self._resolved()
+        place = here.get()
+        if place is not None and place.key == key:
+            raise WorkflowContextError("A run cannot wait for itself.")
         try:
             await self._host.ended(key)
             report = await self._host.status(key)
@@ -123,11 +127,12 @@ class Run:
         """End it, without rollback. One that is cancelled stays so.
 
         Raises:
-            ValueError: the reason has over 512 UTF-16 units.
+            InvalidInput: the reason is no text, or has over 512 UTF-16 units.
             EntityConflictError: it has completed or failed.
             WorkflowRunNotFoundError: there is no such run.
         """
-        check_reason(reason)
+        if reason is not None:
+            check_reason(reason)
         await durable("run.cancel", lambda: self._cancel(reason))
 
     async def _cancel(self, reason: str | None) -> None:
@@ -160,19 +165,57 @@ class Run:
 
         return await durable("run.attributes", look)
 
+    def readable(self, *, namespace: str | None = None, start_index: int = 0) -> WorkflowReadable:
+        """Read a stream that it writes: see `WorkflowInstance.readable`. Not in the body of a `run()`.
+
+        Raises:
+            InvalidStream: the name or the index is not valid.
+            InvalidInput: the handle does not know its workflow.
+        """
+        if not self._key.workflow:
+            raise InvalidInput("Say which workflow is meant: get_run(run_id, workflow).")
+        start = check_start_index(start_index)
+        return WorkflowReadable(self._host, self._key, check_stream_name(namespace), start)
+
+    async def stream_info(self, *, namespace: str | None = None) -> dict[str, Any]:
+        """`{"namespace", "tailIndex", "done"}` of a stream.
+
+        Raises:
+            WorkflowRunNotFoundError: there is no such run.
+        """
+        name = check_stream_name(namespace)
+
+        async def look() -> dict[str, Any]:
+            return (await self._found(self._host.stream(await self._resolved(), name))).shown()
+
+        return await durable("run.stream_info", look)
+
+    async def list_streams(self) -> list[dict[str, Any]]:
+        """The same of all its streams, by name.
+
+        Raises:
+            WorkflowRunNotFoundError: there is no such run.
+        """
+
+        async def look() -> list[dict[str, Any]]:
+            found = await self._found(self._host.streams(await self._resolved()))
+            return [each.shown() for each in found]
+
+        return await durable("run.list_streams", look)
+
     @property
     def _host(self) -> Host:
         return self._given_host or current_host("A Run")
 
     async def _report(self) -> StatusReport:
-        try:
-            return await self._host.status(await self._resolved())
-        except InstanceNotFound:
-            raise WorkflowRunNotFoundError(run_id=self.run_id) from None
+        return await self._found(self._host.status(await self._resolved()))
 
     async def _ask(self, item: TerminateRequested | WakeUpRequested) -> Any:
+        return await self._found(self._host.ask(await self._resolved(), item))
+
+    async def _found(self, answer: Awaitable[T]) -> T:
         try:
-            return await self._host.ask(await self._resolved(), item)
+            return await answer
         except InstanceNotFound:
             raise WorkflowRunNotFoundError(run_id=self.run_id) from None
 
@@ -190,19 +233,25 @@ class Run:
     wakeUp = wake_up  # noqa: N815
 
 
+def check_reason(reason: object) -> None:
+    """Accept a reason for a cancellation.
+
+    Raises:
+        InvalidInput: it is no text, or has over 512 UTF-16 units.
+    """
+    if (
+        not isinstance(reason, str)
+        or not is_unicode(reason)
+        or len(reason.encode("utf-16-le")) // 2 > MAX_REASON_UNITS
+    ):
+        raise InvalidInput(
+            f"A reason is a text of at most {MAX_REASON_UNITS} characters, not {reason!r}."
+        )
+
+
 def get_run(run_id: str, workflow: str | None = None) -> Run:
     """A handle to a run of the project that runs. Without `workflow` it is looked for in all of them when it is used."""
     return Run(None, InstanceKey(workflow or "", run_id))
-
-
-def check_reason(reason: str | None) -> None:
-    """Refuse a reason for a cancellation that is too long.
-
-    Raises:
-        ValueError: it has over 512 UTF-16 units.
-    """
-    if reason is not None and len(reason.encode("utf-16-le")) // 2 > _MAX_REASON_UNITS:
-        raise ValueError(f"A reason has at most {_MAX_REASON_UNITS} characters.")
 
 
 def _word(report: StatusReport) -> str:

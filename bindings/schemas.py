@@ -7,8 +7,8 @@ object of the class again.
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict, is_dataclass
 from datetime import datetime
-from importlib import import_module
 from operator import attrgetter
 from typing import Any, cast
 
@@ -35,12 +35,13 @@ def name_of(schema: Any) -> str | None:
 
 
 def find(name: str) -> Any:
-    """The schema of this name; None if this process cannot find it."""
+    """The schema of this name; None if this process has no such class. Nothing is imported: a tenant may have named it."""
     module, _, path = name.partition(":")
     try:
-        return attrgetter(path)(sys.modules.get(module) or import_module(module))
-    except (ImportError, AttributeError, ValueError):
+        found = attrgetter(path)(sys.modules[module])
+    except (KeyError, AttributeError):
         return None
+    return found if isinstance(found, type) else None
 
 
 def checked(schema: Any, payload: object) -> object:
@@ -52,6 +53,8 @@ def checked(schema: Any, payload: object) -> object:
     made = _instance(schema, payload)
     if hasattr(made, "model_dump"):
         return cast("Any", made).model_dump()
+    if is_dataclass(made):
+        made = asdict(cast("Any", made))  # msgspec leaves out what a default of the class supplies
     return msgspec.to_builtins(made, builtin_types=(bytes, datetime))
 
 

@@ -47,7 +47,7 @@ from emulator.engine.steps import (
     StepCode,
     StepContext,
 )
-from emulator.errors import InvalidDuration, InvalidStep
+from emulator.errors import EmulatorError, EngineStopped, InvalidDuration, InvalidStep
 
 log = logging.getLogger("workflow_emulator")
 
@@ -317,9 +317,14 @@ class WorkflowStep:
         """See `bindings.ambient.Body`."""
         place = self._place
 
-        def callback(_: AttemptContext) -> Awaitable[Any]:
+        async def callback(_: AttemptContext) -> Any:
             here.set(place)
-            return call()
+            try:
+                return await call()
+            except EmulatorError as error:
+                # A refusal is an answer. Only who could not ask asks again.
+                error.is_retryable = isinstance(error, EngineStopped)
+                raise
 
         return await self._context.do_reserved(name, StepCode(callback), RESERVED_CONFIG)
 

@@ -16,9 +16,8 @@ import json
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, cast
-from urllib.parse import quote
 
-from bindings.ambient import refuse_in_body
+from bindings.ambient import current_host, refuse_in_body
 from bindings.hooks import Hook
 from bindings.host import Host
 from emulator.domain import values
@@ -26,9 +25,6 @@ from emulator.domain.hooks import HookRequest
 from emulator.domain.values import JsDict
 from emulator.engine.steps import OpenHook
 from emulator.errors import InvalidHook
-
-WEBHOOK_PATH: Final = "/.well-known/workflow/v1/webhook/"
-"""Where the addresses begin; the token follows (Workflow SDK: webhooks)."""
 
 MANUAL: Final = "manual"
 
@@ -46,12 +42,12 @@ class Webhook(Hook):
 
     def __init__(self, hook: OpenHook, host: Host | None) -> None:
         super().__init__(hook, host)
-        self._base = "" if host is None else host.base_url()
+        self._webhook_host = host
 
     @property
     def url(self) -> str:
         """Its address."""
-        return self._base + WEBHOOK_PATH + quote(self.token, safe="")
+        return (self._webhook_host or current_host("webhook.url")).webhook_url(self.token)
 
     def _revived(self, payload: object) -> WebhookRequest:
         return WebhookRequest(cast("JsDict", payload))

@@ -138,11 +138,12 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Resume(msgspec.Struct, frozen=True):
-    """A payload for whoever holds a token."""
+    """A payload for whoever holds a token. `checked_by` is the name of a schema that it matches."""
 
     token: TokenKey
     payload: msgspec.Raw
     resume_id: str | None = None
+    checked_by: str | None = None
 
 
 class StreamList(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ from emulator.domain.limits import MAX_BATCH_INSTANCES, MAX_VALUE_BYTES
 from emulator.domain.names import check_instance_id, check_new_instance_id, is_reserved_id
 from emulator.domain.values import JsDict
 from emulator.errors import (
+    EmulatorError,
     EntityConflictError,
     HookConflictError,
     InstanceNotFound,
@@ -114,20 +115,23 @@ class Workflow:
         [new] = await _with_parent([new])
 
         async def create() -> str:
-            [taken] = await self._host.create(self._name, [new], may_be_taken="id" in given)
-            if taken is not None and not await self._is_mine(new, taken):
+            # One that was made up is taken too, if an earlier attempt of this step has got that far.
+            may_be_taken = "id" in given or new.parent is not None
+            [taken] = await self._host.create(self._name, [new], may_be_taken=may_be_taken)
+            if taken is not None and not await self._is_mine(new):
                 raise taken
             return new.id
 
         return self._instance(await durable(f"create {self._name}", create))
 
-    async def _is_mine(self, new: NewInstance, taken: EntityConflictError) -> bool:
-        """Whether what stands in the way is what an earlier attempt of the same step has created."""
+    async def _is_mine(self, new: NewInstance) -> bool:
+        """Whether an earlier attempt of the same step has created it, whoever has its token by now."""
         if new.parent is None:
             return False
-        if isinstance(taken, HookConflictError) and taken.conflicting_run_id != new.id:
+        try:
+            report = await self._host.status(InstanceKey(self._name, new.id))
+        except InstanceNotFound:
             return False
-        report = await self._host.status(InstanceKey(self._name, new.id))
         return report.parent == new.parent
 
     async def create_batch(self, batch: Any = None, /, **keywords: Any) -> Any:
@@ -177,13 +181,13 @@ class Workflow:
         try:
             taken = await self._host.create(self._name, batch, may_be_taken=True, is_whole=is_whole)
         except HookConflictError as error:
-            if not await self._is_mine(batch[error.index or 0], error):
+            if not any([await self._is_mine(new) for new in batch]):
                 raise
-            return [None] * len(batch)
+            taken = [error] * len(batch)
         results: list[EntityConflictError | None] = []
         seen: set[str] = set()
         for new, error in zip(batch, taken, strict=True):
-            is_mine = error is None or (new.id not in seen and await self._is_mine(new, error))
+            is_mine = error is None or (new.id not in seen and await self._is_mine(new))
             results.append(None if is_mine else error)
             seen.add(new.id)
         return results
@@ -218,6 +222,7 @@ class Workflow:
             HookNotFoundError: nobody takes payloads for the token: none holds it, or its run has ended.
             HookResumeConflictError: the `resume_id` came before, with another payload or for another hook.
             TypeValidationError: the payload does not match the hook's schema.
+            InvalidHook: the hook is a webhook, or the `resume_id` is not valid.
             SerializationError: it cannot be stored; the message has the path to what is wrong.
             PayloadTooLarge: it is over 1 MiB.
             WorkflowContextError: this is the body of a `run()`: call it in a step.
@@ -364,6 +369,20 @@ def new_instance(given: dict[str, Any], now_ms: int) -> NewInstance:
         _hook(given, now_ms),
         _attributes(given.get("attributes")),
     )
+
+
+def instance_asked_for(given: Mapping[str, Any], now_ms: int) -> NewInstance:
+    """Check the options of one instance that somebody sends, in any of the spellings.
+
+    Raises:
+        InvalidInput: one of them is not valid, or unknown.
+    """
+    try:
+        return new_instance(options(given, {}, _CREATE, "create()"), now_ms)
+    except EmulatorError:
+        raise
+    except TypeError as error:  # what is only a wrong call in Python
+        raise InvalidHook(str(error)) from error
 
 
 def _attributes(given: object) -> dict[str, str] | None:

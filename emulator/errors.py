@@ -45,6 +45,7 @@
     │   ├── DynamicCodeConflictError    a version that has another code
     │   └── StreamError                 the stream takes no chunk: it is closed, or its writer has ended
     ├── WorkflowContextError            called where it cannot be; also a RuntimeError
+    ├── ReplayDivergenceError           the code is not the one that the journal tells of
     ├── StorageError
     │   ├── JournalLocked               another process has the file
     │   ├── JournalTooNew               written by a later version
@@ -83,7 +84,7 @@ class EmulatorError(Exception):
     code: ClassVar[str] = "internal"
     fields: ClassVar[tuple[str, ...]] = ()
     """Attributes of its own, texts that keep their values in the journal and over HTTP; the class takes them as keywords."""
-    is_retryable: ClassVar[bool] = True
+    is_retryable: bool = True
     """Whether another attempt of a step that raises it could help."""
     name: str = "Error"
 
@@ -452,6 +453,14 @@ class WorkflowContextError(EmulatorError, RuntimeError):
     code = "workflow.context"
     is_retryable = False
     name = "WorkflowContextError"
+
+
+class ReplayDivergenceError(EmulatorError):
+    """The code asks for something else than the journal has."""
+
+    code = "replay.divergence"
+    is_retryable = False
+    name = "ReplayDivergenceError"
 
 
 class StorageError(EmulatorError):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from emulator.domain.config import RetryConfig, StepConfig
 from emulator.domain.entries import FACTS, STEP_KINDS, Entry, Fact
 from emulator.domain.failure import Failure
+from emulator.domain.hooks import HookRecord
 from emulator.domain.instance import Creation, InstanceKey, Schedule, TriggerSource
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
@@ -91,6 +92,26 @@ def entries_of(fact: Fact, at_ms: st.SearchStrategy[int] = instants_ms) -> st.Se
 facts = st.sampled_from(sorted(FACTS)).flatmap(lambda event: facts_of(FACTS[event]))
 entries = facts.flatmap(entries_of)
 
+TOKENS = ("a", "order:1", 'a "quoted" one', "Größe 😀")
+tokens = st.sampled_from(TOKENS)
+
+
+def hook_records(hook_id: str, at_ms: st.SearchStrategy[int]) -> st.SearchStrategy[HookRecord]:
+    """Hooks that are alive. Their instances need not exist."""
+    return st.builds(
+        HookRecord,
+        hook_id=st.just(hook_id),
+        workflow=st.sampled_from(["orders", "mail"]),
+        instance_id=st.sampled_from(["x", "tenant:x"]),
+        token=tokens,
+        created_ms=at_ms,
+        metadata=stored_values,
+        retain_until_ms=st.none() | at_ms,
+        is_webhook=st.booleans(),
+        schema=st.none() | texts,
+    )
+
+
 instance_keys = st.builds(
     InstanceKey,
     workflow=st.sampled_from(["orders", "mail"]),
@@ -111,6 +132,7 @@ def instance_rows(draw: st.DrawFn, key: InstanceKey, number: int) -> InstanceRow
         draw(st.none() | st.builds(Schedule, cron=texts, scheduled_ms=instants_ms)),
         draw(st.none() | durations_ms),
         draw(st.none() | durations_ms),
+        draw(st.none() | texts),
     )
     return InstanceRow(
         number,

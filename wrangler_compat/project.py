@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +24,7 @@ from bindings.dynamic.store import CodeStore
 from bindings.dynamic.tenants import Tenants
 from bindings.entrypoint import WorkflowEntrypoint
 from bindings.host import EngineHost
+from bindings.lifecycle import Lifecycle, registering
 from bindings.workflow import Workflow
 from emulator.domain.config import FAST_DEFAULTS, PRODUCTION_DEFAULTS
 from emulator.domain.cron import parse_cron
@@ -113,6 +114,7 @@ async def open_project(
     keep_all: bool = False,
     fast_retries: bool = False,
     schedules: Literal["on", "off", "catch up"] = "on",
+    base_url: str = "",
     load: Callable[[WorkerConfig], LoadedWorker] = load_worker,
     stand_ins: Mapping[str, object] | None = None,
     arrangements: Arrangements | None = None,
@@ -120,8 +122,9 @@ async def open_project(
     """Import the user's code and run the engine as long as the context lasts.
 
     `keep_all` keeps finished instances beyond their time, `fast_retries` gives steps without a config the delays of
-    Cloudflare's local engine; `schedules` to catch up is to fire first the last tick that each has missed. What the user's module raises when it is imported is raised as it is. Tests give `stand_ins` for what `env` has
-    otherwise, their `arrangements`, and another way to `load` the classes.
+    Cloudflare's local engine; `schedules` to catch up is to fire first the last tick that each has missed. `base_url` is where
+    the project is served, for the addresses of its webhooks. What the user's module raises when it is imported is raised as
+    it is. Tests give `stand_ins` for what `env` has otherwise, their `arrangements`, and another way to `load` the classes.
 
     Raises:
         WorkerLoadError: the module lacks what the configuration names.
@@ -141,12 +144,12 @@ async def open_project(
         keep_all=keep_all,
         arrangements=arrangements,
     )
-    host = EngineHost(engine)
+    host = EngineHost(engine, base_url)
     store = CodeStore(journal.codes, engine.now_ms)
     tenants = Tenants(store, has_processes=isinstance(clock, SystemClock))
     bindings = {each.binding: Workflow(host, each.name) for each in own if each.binding}
     context = ExecutionContext({each.class_name: Workflow(host, each.name) for each in own})
-    with project_imports(config), hosting(host, asyncio.get_running_loop()):
+    with project_imports(config), _speaking_for(host, engine):
         env = await make_env(_with_foreign(config), bindings, stand_ins)
         with running(env, context):
             loaded = load(config)
@@ -162,6 +165,15 @@ async def open_project(
             finally:
                 await engine.close()
                 await tenants.close()
+
+
+@contextmanager
+def _speaking_for(host: EngineHost, engine: Engine) -> Generator[None]:
+    """Let what names no binding mean this project: `resume_hook`, `register_lifecycle_hooks` and their like."""
+    lifecycle = Lifecycle(host)
+    engine.ended = lifecycle.ended
+    with hosting(host, asyncio.get_running_loop()), registering(lifecycle):
+        yield
 
 
 def _worker_info(config: WorkerConfig) -> WorkerInfo:

@@ -1,11 +1,12 @@
-"""The ASGI application of a project: the two APIs, a health check, and the user's Worker for all the rest.
+"""The ASGI application of a project: the APIs, webhooks by token, a health check, and the user's Worker for all the rest.
 
 Theory of operation
 ===================
 A web page that the user happens to visit must not be able to drive the emulator. So a request must name this machine in
 its `Host` (against DNS rebinding), and one that a page sends must come from a page of this machine (its `Origin`).
 Browsers send no `Origin` with images, scripts and frames, but say that another site asks for them (`Sec-Fetch-Site`).
-Links stay welcome. Where other machines may connect, the APIs want a token.
+Links stay welcome. Where other machines may connect, the APIs want a token. Webhooks by token are public: see
+`wrangler_compat.webhooks.tokens`.
 
 The APIs see the path as it was sent: it is split at slashes first and decoded afterwards, so that `%2F` in an event
 type or an instance id is not a separator.
@@ -26,6 +27,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from bindings import wire
+from bindings.host import WEBHOOK_PATH
 from wrangler_compat.rest.answers import AUTHENTICATION, INTERNAL, failure
 from wrangler_compat.rest.binding import binding_api
 from wrangler_compat.rest.local import local_api
@@ -34,6 +36,7 @@ from wrangler_compat.rest.remote import remote_api
 from wrangler_compat.rest.remote_document import PREFIX as REMOTE_PREFIX
 from wrangler_compat.rest.schedules import PREFIX as SCHEDULES_PREFIX
 from wrangler_compat.rest.schedules import schedules_api
+from wrangler_compat.webhooks.tokens import TokenWebhooks
 from wrangler_compat.worker.scheduled import PATH as SCHEDULED_PATH
 
 if TYPE_CHECKING:
@@ -67,6 +70,7 @@ class Server:
     ) -> None:
         self._worker = worker
         self._access = access
+        self._webhooks = TokenWebhooks(operations.engine)
         local = local_api(operations)
         self._apis: dict[str, ASGIApp] = {
             LOCAL_PREFIX: local,
@@ -86,11 +90,14 @@ class Server:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
+        path = _SLASHES.sub("/", scope["raw_path"].decode("latin-1"))
+        if path.startswith(WEBHOOK_PATH):
+            await self._webhooks(scope, receive, send)
+            return
         refusal = self._foreign(headers)
         if refusal is not None:
             await refusal(scope, receive, send)
             return
-        path = _SLASHES.sub("/", scope["raw_path"].decode("latin-1"))
         for prefix, api in self._apis.items():
             if path == prefix or path.startswith(prefix + "/"):
                 inner = {**scope, "path": path.removeprefix(prefix).rstrip("/") or "/"}

@@ -22,7 +22,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from contextvars import copy_context
 from types import SimpleNamespace
@@ -34,7 +34,15 @@ from bindings.dynamic import messages
 from bindings.dynamic.child_host import ChannelHost, not_here
 from bindings.dynamic.code import LoadedCodes, code_from_manifest
 from bindings.dynamic.envelope import scoped_id
-from bindings.dynamic.messages import Callee, FromEmulator, Told, exception_told, told_of, wish_of
+from bindings.dynamic.messages import (
+    Callee,
+    FromEmulator,
+    Told,
+    exception_told,
+    hook_asked,
+    told_of,
+    wish_of,
+)
 from bindings.entrypoint import program_of
 from bindings.webhook import answers_by_hand
 from emulator.core.effects import Outcome, ReceivedEvent
@@ -49,7 +57,6 @@ from emulator.core.inputs import (
 from emulator.domain import values
 from emulator.domain.duration import parse_duration
 from emulator.domain.failure import is_retryable
-from emulator.domain.hooks import named_in
 from emulator.domain.instance import Creation
 from emulator.domain.steps import StepKey
 from emulator.engine.incarnation import MOST_REFUSALS, PASSES_BETWEEN_OUTCOMES
@@ -171,7 +178,7 @@ class _Run:
         self._hooks: dict[str, int] = {}
         self._later: list[tuple[HookRequested | HookDisposeRequested, asyncio.Future[Outcome]]] = []
         self._questions: dict[int, asyncio.Future[msgspec.Raw]] = {}
-        self._host = ChannelHost(self._question, start.base_url)
+        self._host = ChannelHost(self._question, start.webhooks)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_stopped = False
         self._refusals = 0
@@ -209,7 +216,7 @@ class _Run:
 
     def _end(self, how: messages.Ended | messages.Failed) -> None:
         if not self._is_stopped:
-            self.say_later()
+            self._say_later()
             self._process.say(messages.Pong(time.process_time()))  # before anybody begins the next
             self._process.say(how)
 
@@ -249,7 +256,16 @@ class _Run:
         self._later.append((item, future))
         return future
 
-    def say_later(self) -> None:
+    async def said(self, later: Awaitable[Outcome]) -> Outcome:
+        """Ask what has been held back, and wait for what comes of one of these."""
+        task = asyncio.current_task()
+        if self._is_stopped:
+            await self._refuse(task)
+        self._own(task)
+        self._say_later()
+        return await asyncio.shield(later)
+
+    def _say_later(self) -> None:
         """Ask what has been held back."""
         later, self._later = self._later, []
         if self._is_stopped:
@@ -260,20 +276,8 @@ class _Run:
                 continue
             self._last_ask += 1
             self._asked[self._last_ask] = item.step, future
-            hook = item.hook
-            self._hooks[hook.hook_id] = self._last_ask
-            token, name = named_in(item.step.name)
-            self._process.say(
-                messages.AskHook(
-                    self.number,
-                    self._last_ask,
-                    name,
-                    token,
-                    hook.metadata,
-                    hook.min_retention,
-                    hook.is_webhook,
-                )
-            )
+            self._hooks[item.hook.hook_id] = self._last_ask
+            self._process.say(hook_asked(self.number, self._last_ask, item))
 
     @property
     def writing(self) -> Writing:
@@ -297,10 +301,8 @@ class _Run:
         task = asyncio.current_task()
         if self._is_stopped:
             await self._refuse(task)
-        if task is not None and task not in self._tasks:
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        self.say_later()
+        self._own(task)
+        self._say_later()
         self._last_ask += 1
         number, future = self._last_ask, self._loop.create_future()
         self._asked[number] = request.step, future
@@ -311,6 +313,12 @@ class _Run:
             if not self._is_stopped and self._asked.pop(number, None) is not None:
                 self._process.say(messages.Abandon(self.number, number))
             raise
+
+    def _own(self, task: asyncio.Task[Any] | None) -> None:
+        """The task that asks goes with the run."""
+        if task is not None and task not in self._tasks:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _refuse(self, task: asyncio.Task[Any] | None) -> None:
         if task in self.callbacks:
@@ -336,8 +344,8 @@ class _Run:
             )
         if isinstance(request, ReceiveRequested):
             hook = self._hooks[request.hook_id]
-            turn = request.step.count
-            return messages.AskReceive(self.number, ask, hook, turn, request.timeout_ms)
+            turn, again = request.step.count, request.again
+            return messages.AskReceive(self.number, ask, hook, turn, request.timeout_ms, again)
         if isinstance(request, SleepRequested):
             if request.until_ms is not None:
                 return messages.AskSleepUntil(self.number, ask, name, request.until_ms)

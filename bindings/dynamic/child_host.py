@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NoReturn
+from urllib.parse import quote
 
 import msgspec
 
@@ -25,9 +26,9 @@ Asking = Callable[[HostCall], Awaitable[msgspec.Raw]]
 class ChannelHost:
     """A `Host`, as far as code needs one that has no bindings."""
 
-    def __init__(self, ask: Asking, base_url: str) -> None:
+    def __init__(self, ask: Asking, webhooks: str) -> None:
         self._ask = ask
-        self._base_url = base_url
+        self._webhooks = webhooks
 
     async def ask(self, key: InstanceKey, item: Input) -> Any:
         """See `Host`."""
@@ -44,7 +45,11 @@ class ChannelHost:
         return _record(await self._ask(messages.HookCall(token.token)))
 
     async def resume_hook(
-        self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
+        self,
+        token: TokenKey,
+        payload: msgspec.Raw,
+        resume_id: str | None,
+        checked_by: str | None = None,  # noqa: ARG002 - the emulator checks what it can
     ) -> HookRecord:
         """See `Host`."""
         return _record(await self._ask(messages.ResumeCall(token.token, payload, resume_id)))
@@ -53,9 +58,9 @@ class ChannelHost:
         """See `Host`."""
         return SystemClock().now_ms()
 
-    def base_url(self) -> str:
+    def webhook_url(self, token: str) -> str:
         """See `Host`."""
-        return self._base_url
+        return self._webhooks + quote(token, safe="")
 
     async def status(self, key: InstanceKey) -> StatusReport:
         """See `Host`."""
@@ -66,7 +71,7 @@ class ChannelHost:
         """See `Host`."""
         await self._ask(messages.EndCall(key.workflow, key.id))
 
-    # what only bindings can ask, and there are none here
+    # what there is not
 
     async def create(
         self,
@@ -77,23 +82,23 @@ class ChannelHost:
         is_whole: bool = False,  # noqa: ARG002
     ) -> list[EntityConflictError | None]:
         """Refuse."""
-        _refuse()
+        _refuse("bindings")
 
     def events(self, key: InstanceKey, wanted: EventFilter) -> EventSource:  # noqa: ARG002
         """Refuse."""
-        _refuse()
+        _refuse("bindings")
 
     async def streams(self, key: InstanceKey) -> list[StreamReport]:  # noqa: ARG002
         """Refuse."""
-        _refuse()
+        _refuse("streams")
 
     async def stream(self, key: InstanceKey, namespace: str) -> StreamReport:  # noqa: ARG002
         """Refuse."""
-        _refuse()
+        _refuse("streams")
 
     def chunks(self, key: InstanceKey, namespace: str, start_index: int) -> ChunkSource:  # noqa: ARG002
         """Refuse."""
-        _refuse()
+        _refuse("streams")
 
 
 def not_here(what: str) -> WorkflowContextError:
@@ -101,8 +106,8 @@ def not_here(what: str) -> WorkflowContextError:
     return WorkflowContextError(f'A tenant with isolation="process" has no {what}.')
 
 
-def _refuse() -> NoReturn:
-    raise not_here("bindings")
+def _refuse(what: str) -> NoReturn:
+    raise not_here(what)
 
 
 def _record(answer: msgspec.Raw) -> HookRecord:

@@ -16,9 +16,10 @@ import msgspec
 
 import emulator.errors
 from emulator.core.effects import HookOwner
+from emulator.core.inputs import HookRequested
 from emulator.domain.config import StepConfig
 from emulator.domain.failure import Failure, exception_of, failure_of
-from emulator.domain.hooks import MinRetention
+from emulator.domain.hooks import MinRetention, named_in
 from emulator.domain.steps import StepKey
 from emulator.engine.tokens import HookNames
 from emulator.errors import EmulatorError, RetryableError
@@ -50,7 +51,7 @@ class Told(msgspec.Struct, frozen=True):
 class Start(Message, frozen=True):
     """Begin a run of the tenant `scope`. `manifest` is the code; `payload` and `env` are stored values.
 
-    `hooks` makes the tokens and ids of the instance's hooks, and no others; `base_url` is where webhooks reach it.
+    `hooks` makes the tokens and ids of the instance's hooks, and no others; `webhooks` is what their addresses begin with.
     """
 
     run: int
@@ -65,7 +66,7 @@ class Start(Message, frozen=True):
     defaults: StepConfig
     step_limit: int
     hooks: HookNames
-    base_url: str
+    webhooks: str
 
 
 class Answer(Message, frozen=True):
@@ -228,13 +229,14 @@ class AskHook(Message, frozen=True):
 
 
 class AskReceive(Message, frozen=True):
-    """A run asks for a payload of the hook that the ask `hook` has opened. A `turn` that was abandoned is asked again."""
+    """A run asks for a payload of the hook that the ask `hook` has opened. A `turn` that was abandoned is asked `again`."""
 
     run: int
     ask: int
     hook: int
     turn: int
     timeout_ms: int | None
+    again: int
 
 
 class DisposeHook(Message, frozen=True):
@@ -371,6 +373,13 @@ async def read_frame(reader: asyncio.StreamReader) -> bytes | None:
         return await reader.readexactly(size_bytes)
     except (asyncio.IncompleteReadError, OSError):
         return None
+
+
+def hook_asked(run: int, ask: int, item: HookRequested) -> AskHook:
+    """What is said of a hook that a run opens. Its schema is the process's own business."""
+    token, name = named_in(item.step.name)
+    hook = item.hook
+    return AskHook(run, ask, name, token, hook.metadata, hook.min_retention, hook.is_webhook)
 
 
 def told_of(error: BaseException) -> Told:

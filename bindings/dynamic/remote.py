@@ -97,7 +97,7 @@ class RemoteRun:
                 self._defaults,
                 self._step.step_limit,
                 self._step.hook_names(),
-                "" if self._host is None else self._host.base_url(),
+                "" if self._host is None else self._host.webhook_url(""),
             )
         )
         assert self._end is not None, "a run goes once"
@@ -243,13 +243,13 @@ class RemoteRun:
 
     async def _receive(self, ask: messages.AskReceive) -> messages.Message:
         hook, wait = self._hooks.get(ask.hook), (ask.hook, ask.turn)
-        if hook is None or not 1 <= ask.turn < 2**31 or wait in self._receiving:
+        if hook is None or not 1 <= ask.turn < 2**31 or ask.again < 0 or wait in self._receiving:
             raise InvalidHook("There is no such hook, or no such turn.")
         if ask.timeout_ms is not None and not 0 <= ask.timeout_ms <= MAX_WAIT_TIMEOUT_MS:
             raise InvalidDuration
         self._receiving.add(wait)
         try:
-            payload = await hook.receive_at(ask.turn, ask.timeout_ms)
+            payload = await hook.receive_at(ask.turn, ask.timeout_ms, ask.again)
         finally:
             self._receiving.discard(wait)
         stored = values.encode(payload, "a payload")

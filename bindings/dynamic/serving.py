@@ -93,7 +93,7 @@ async def _ask(host: Host, call: HostCall) -> Any:
         case messages.ResumeCall():
             where = f'the payload for the hook "{call.token}"'
             payload = values.encode(values.decode(call.payload), where)
-            resume_id = check_resume_id(call.resume_id)
+            resume_id = None if call.resume_id is None else check_resume_id(call.resume_id)
             return _shown(await host.resume_hook(_token(call.token), payload, resume_id))
 
 
@@ -102,7 +102,8 @@ def _input(body: str) -> Input:
     item = ask_from_json(body.encode())
     match item:
         case TerminateRequested():
-            check_reason(item.reason)
+            if item.reason is not None:
+                check_reason(item.reason)
         case AttributesRequested():
             check_attributes(item.changes)
         case WakeUpRequested():

@@ -61,19 +61,23 @@ class TenantHost:
         return await self._host.hook(scoped_token(self._tenant, token))
 
     async def resume_hook(
-        self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
+        self,
+        token: TokenKey,
+        payload: msgspec.Raw,
+        resume_id: str | None,
+        checked_by: str | None = None,
     ) -> HookRecord:
         """See `Host`."""
         scoped = scoped_token(self._tenant, token)
-        return await self._host.resume_hook(scoped, payload, resume_id)
+        return await self._host.resume_hook(scoped, payload, resume_id, checked_by)
 
     async def now_ms(self) -> int:
         """See `Host`."""
         return await self._host.now_ms()
 
-    def base_url(self) -> str:
+    def webhook_url(self, token: str) -> str:
         """See `Host`."""
-        return self._host.base_url()
+        return self._host.webhook_url(scoped_id(self._tenant, token))
 
     async def status(self, key: InstanceKey) -> StatusReport:
         """See `Host`."""

@@ -18,6 +18,7 @@ from emulator.core.inputs import (
 )
 from emulator.core.modifiers import ModifiersChanged
 from emulator.core.state import InstanceState, StepState
+from emulator.domain.failure import failure_of
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKind
 
@@ -61,12 +62,14 @@ def _hook_requested(decision: Decision, request: inputs.HookRequested) -> None:
     state, life = decision.state, decision.state.life
     life.requested[request.step] = None
     life.at_rest = False
-    if not life.registering:
+    if life.registering:
+        if request.step in state.steps:
+            decision.answer(state.steps[request.step])
+        rollbacks.registered(decision)
+    elif diverged := hooks.divergence(state, request):
+        lifecycle.run_failed(decision, failure_of(diverged))
+    else:
         hooks.requested(decision, request)
-        return
-    if request.step in state.steps:
-        decision.answer(state.steps[request.step])
-    rollbacks.registered(decision)
 
 
 def _release_held(decision: Decision) -> None:

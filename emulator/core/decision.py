@@ -150,6 +150,7 @@ class Decision:
         life.running = True
         life.registering = registering
         life.handlers.clear()
+        life.opened.clear()
         self.effects.append(StartRun(life.incarnation, registering))
 
     def stop_run(self, *, keep_handlers: bool = False) -> None:

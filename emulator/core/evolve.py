@@ -192,9 +192,10 @@ def _sleep_completed(state: InstanceState, seq: int, at_ms: int, key: StepKey, f
 def _wait_started(
     state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: facts.WaitStarted
 ) -> None:
-    state.steps[key] = state.open[key] = StepState(
-        key, seq, due_ms=fact.deadline_ms, timeout_ms=fact.timeout_ms, event_type=fact.event_type
-    )
+    step = state.open.get(key)
+    if step is None:
+        step = state.steps[key] = state.open[key] = StepState(key, seq, event_type=fact.event_type)
+    step.due_ms, step.timeout_ms, step.again = fact.deadline_ms, fact.timeout_ms, fact.again
 
 
 def _wait_completed(

@@ -35,6 +35,7 @@ from emulator.domain.entries import (
     HookCreated,
     HookDisposed,
     HookReclaimed,
+    WaitStarted,
     channel,
 )
 from emulator.domain.failure import Failure, failure_of
@@ -53,6 +54,7 @@ from emulator.errors import (
     HookDisposedError,
     HookNotFoundError,
     HookResumeConflictError,
+    ReplayDivergenceError,
 )
 
 
@@ -72,6 +74,22 @@ def claim(decision: Decision, hook: HookRequest) -> None:
     _hold(decision, claim_step(hook.token), hook, at_start=True)
 
 
+def divergence(state: InstanceState, request: HookRequested) -> ReplayDivergenceError | None:
+    """Why this cannot be the code that the journal tells of, if it cannot.
+
+    A replay opens again what has been opened before it opens anything new, since outcomes come in the journal's order.
+    """
+    if request.step in state.steps or len(state.life.opened) >= len(state.hooks):
+        return None
+    for hook in state.hooks.values():
+        if not hook.at_start and hook.step not in state.life.opened:
+            return ReplayDivergenceError(
+                f'The code opens the hook "{request.step.label}", where the journal has the hook "{hook.step.label}": it has '
+                "changed, or depends on something that is not in the journal."
+            )
+    return None
+
+
 def requested(decision: Decision, request: HookRequested) -> None:
     """`run()` opens a hook. That is settled at once, in every status: nothing runs for it, and nothing waits."""
     state = decision.state
@@ -83,6 +101,8 @@ def requested(decision: Decision, request: HookRequested) -> None:
         decision.record(request.step, HookConflicted(request.hook.token, *owner))
     else:
         _hold(decision, request.step, request.hook)
+    if state.hook_of(request.step) is not None:
+        state.life.opened.add(request.step)
     decision.answer(state.steps[request.step])
     if state.status is InstanceStatus.WAITING:
         decision.wake()
@@ -93,11 +113,29 @@ def received(decision: Decision, request: ReceiveRequested) -> None:
     waiting = WaitRequested(
         request.incarnation, request.step, channel(request.hook_id), request.timeout_ms
     )
+    _renew(decision, request)
     waits.wait_requested(decision, waiting)
     hook = decision.state.hooks[request.hook_id]
     wait = decision.state.open.get(request.step)
     if wait is not None and hook.disposed_seq:
         waits.give_up(decision, wait, _disposed(hook))
+
+
+def _renew(decision: Decision, request: ReceiveRequested) -> None:
+    """The code comes back to a wait that it had cancelled: what it says of the timeout now holds, and for every replay."""
+    wait = decision.state.open.get(request.step)
+    if wait is None or request.again <= wait.again:
+        return
+    timeout_ms = request.timeout_ms
+    if timeout_ms is None and wait.due_ms is None:
+        return
+    deadline_ms = None if timeout_ms is None else decision.now_ms + max(timeout_ms, 0)
+    fact = WaitStarted(wait.event_type, timeout_ms or 0, deadline_ms, request.again)
+    decision.record(wait.key, fact)
+    if deadline_ms is None:
+        decision.disarm(wait.key)
+    else:
+        decision.arm(wait.key, deadline_ms)
 
 
 def disposed(decision: Decision, request: HookDisposeRequested) -> None:
@@ -190,7 +228,7 @@ def reclaim(decision: Decision, kept: Survivors) -> None:
 
 
 def claim_again(decision: Decision, hook: HookState) -> None:
-    """After a restart of the whole: hold the token of the start again, for as long as it would now, or did, be retained."""
+    """After a restart that removes it: hold the token of the start again, for as long as it would now, or did, be retained."""
     now_ms = decision.now_ms
     deadlines = [hook.retain_until_ms] if hook.retain_until_ms is not None else []
     if hook.retention_ms is not None:

@@ -60,13 +60,17 @@ class WaitRequested(RunInput, frozen=True):
 
 
 class ReceiveRequested(RunInput, frozen=True):
-    """`run()` asks for a payload of a hook that it holds; without a timeout for ever."""
+    """`run()` asks for a payload of a hook that it holds; without a timeout for ever.
+
+    `again` is how often this incarnation has asked for this step before, and cancelled it.
+    """
 
     is_request = True
 
     step: StepKey
     hook_id: str
     timeout_ms: int | None = None
+    again: int = 0
 
 
 class HookRequested(RunInput, frozen=True):

@@ -242,8 +242,11 @@ def restart(decision: Decision, request: RestartRequested) -> None:
         text = f'(instance.cannot_restart) Step "{request.from_step.name}" not found in execution history'
         decision.refusal = StepNotFound(text)
         return
-    kept = hooks.survivors(state, first.start_seq if first is not None else 0)
-    claims = [hook for hook in state.hooks.values() if hook.at_start] if first is None else []
+    first_seq = first.start_seq if first is not None else 0
+    kept = hooks.survivors(state, first_seq)
+    claims = [
+        hook for hook in state.hooks.values() if hook.at_start and hook.created_seq >= first_seq
+    ]
     decision.refusal = hooks.lost_token(decision, kept.hooks + claims, request.holders)
     if decision.refusal is not None:
         return

@@ -28,8 +28,8 @@ class StepState:
     """One step. `finished_seq` is the number of the entry that ended it (0: open), `start_seq` of the one that began it.
 
     `due_ms` is the deadline that is open: a sleep's end, a wait's timeout, a retry. A `do` has `config`, `attempt` (the
-    last one started) and `in_flight`; a wait has `event_type`; a hook that has its token has `hook_id`; `until` marks a
-    `sleep_until`.
+    last one started) and `in_flight`; a wait has `event_type`, and `again` (see `WaitStarted`); a hook that has its token
+    has `hook_id`; `until` marks a `sleep_until`.
     """
 
     key: StepKey
@@ -43,6 +43,7 @@ class StepState:
     error: Failure | None = None
     rollback: StepConfig | None = None
     timeout_ms: int = 0
+    again: int = 0
     event_type: str = ""
     hook_id: str = ""
     abandoned: bool = False
@@ -122,6 +123,7 @@ class Life:
     `requested`: asked and not answered. `in_flight`: callbacks being called. `held`: asked while nothing new may start.
     `at_rest`: it has come to rest since it was last told or asked something.
     `registering`: it runs only to find rollback handlers; `handlers` are the steps whose handler it holds.
+    `opened` are the hooks that it has opened, of those that the instance holds.
     `losses`: how many runs in a row were lost, `finished_at_loss` the finished steps at the last (see `core.losses`).
     """
 
@@ -133,6 +135,7 @@ class Life:
     in_flight: set[StepKey] = field(default_factory=set[StepKey])
     held: list[StepRequest] = field(default_factory=list[StepRequest])
     handlers: set[StepKey] = field(default_factory=set[StepKey])
+    opened: set[StepKey] = field(default_factory=set[StepKey])
     losses: int = 0
     finished_at_loss: int = 0
 

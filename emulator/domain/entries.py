@@ -130,12 +130,16 @@ class AttemptFailed(Fact, frozen=True):
 
 
 class WaitStarted(Fact, frozen=True):
-    """A `wait_for_event` has its deadline, or somebody waits for a payload of a hook (see `channel`), perhaps for ever."""
+    """A `wait_for_event` has its deadline, or somebody waits for a payload of a hook (see `channel`), perhaps for ever.
+
+    `again`: the code has come back so often to a wait of a hook's that it had cancelled, and now has this deadline for it.
+    """
 
     event = 14
     event_type: str
     timeout_ms: int
     deadline_ms: int | None
+    again: int = 0
 
 
 class WaitCompleted(Fact, frozen=True):

@@ -11,10 +11,19 @@ from typing import Final
 import msgspec
 
 from emulator.errors import (
+    CannotTerminate,
     EmulatorError,
+    EntityConflictError,
     HookConflictError,
     HookDisposedError,
     HookNotFoundError,
+    HookResumeConflictError,
+    HookRetentionTooLong,
+    InstanceAlreadyExists,
+    InstanceFinished,
+    InstanceNotFound,
+    InvalidAttributes,
+    InvalidHook,
     NonRetryableDelayError,
     NonRetryableError,
     RetryableError,
@@ -33,11 +42,15 @@ from emulator.errors import (
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An error's class name and message, as Cloudflare's log keeps them, and the fields of one of ours."""
+    """An error's class name and message, as Cloudflare's log keeps them, and the fields of one of ours.
+
+    `kind` is the class of one of ours whose name there is another.
+    """
 
     name: str
     message: str
     fields: dict[str, str] | None = None
+    kind: str | None = None
 
 
 _REBUILT: Final[dict[str, type[Exception]]] = {
@@ -65,19 +78,47 @@ _REBUILT: Final[dict[str, type[Exception]]] = {
 }
 
 
+_KINDS: Final[dict[str, type[EmulatorError]]] = {
+    kind.__name__: kind
+    for kind in (
+        CannotTerminate,
+        EntityConflictError,
+        HookResumeConflictError,
+        HookRetentionTooLong,
+        InstanceAlreadyExists,
+        InstanceFinished,
+        InstanceNotFound,
+        InvalidAttributes,
+        InvalidHook,
+    )
+}
+"""What is refused to a step that acts on other instances, and has Cloudflare's name for many things."""
+
+
 def failure_of(error: BaseException) -> Failure:
     """What is stored of an exception."""
     if isinstance(error, NonRetryableError):
-        return Failure("NonRetryableError", error.message)
+        return Failure("NonRetryableError", _storable(error.message))
     if isinstance(error, EmulatorError):
-        fields = {field: getattr(error, field) for field in error.fields}
-        return Failure(error.name, error.message, fields or None)
-    return Failure(type(error).__name__, str(error))
+        fields = {field: _storable(getattr(error, field)) for field in error.fields}
+        kind = type(error).__name__
+        return Failure(
+            error.name,
+            _storable(error.message),
+            fields or None,
+            kind if kind in _KINDS else None,
+        )
+    return Failure(type(error).__name__, _storable(str(error)))
+
+
+def _storable(text: str) -> str:
+    """A text without halves of surrogate pairs, which no UTF-8 has: JavaScript replaces them too."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def exception_of(failure: Failure) -> Exception:
     """What user code gets to see of it: `TypeError`, `ValueError`, the engine's own classes, or a `StepError`."""
-    kind = _REBUILT.get(failure.name)
+    kind = _KINDS.get(failure.kind or "") or _REBUILT.get(failure.name)
     if kind is None:
         return StepError(failure.message, failure.name)
     return kind(failure.message, **failure.fields or {})

@@ -16,7 +16,7 @@ import msgspec
 from emulator.domain.duration import parse_duration
 from emulator.domain.instance import InstanceKey, scope_of
 from emulator.domain.limits import DAY_MS, MAX_HOOK_RETENTION_MS, MAX_HOOK_TOKEN_BYTES
-from emulator.domain.names import has_control
+from emulator.domain.names import has_control, is_unicode
 from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import HookRetentionTooLong, InvalidHook
 
@@ -110,10 +110,9 @@ def check_token(token: object) -> str:
         raise InvalidHook("A hook's token must not be blank. Leave it out to get one made up.")
     if has_control(token):
         raise InvalidHook(f"A hook's token must have no control characters, as {token!r} has.")
-    try:
-        size_bytes = len(token.encode())
-    except UnicodeEncodeError:
-        raise InvalidHook(f"A hook's token must be valid Unicode, not {token!r}.") from None
+    if not is_unicode(token):
+        raise InvalidHook(f"A hook's token must be valid Unicode, not {token!r}.")
+    size_bytes = len(token.encode())
     if size_bytes > MAX_HOOK_TOKEN_BYTES:
         raise InvalidHook(
             f"A hook's token has at most {MAX_HOOK_TOKEN_BYTES} bytes; this one has {size_bytes}."
@@ -121,14 +120,22 @@ def check_token(token: object) -> str:
     return token
 
 
-def check_resume_id(resume_id: str | None) -> str | None:
-    """Accept what tells the same payload sent twice from two, if anything does.
+def check_resume_id(resume_id: object) -> str:
+    """Accept what a sender calls a payload: any text, as a token is, that is not blank.
 
     Raises:
-        InvalidHook: it is empty, or has control characters.
+        InvalidHook: it is none.
     """
-    if resume_id is not None and (not resume_id or has_control(resume_id)):
-        raise InvalidHook("resume_id must not be empty, and have no control characters.")
+    if (
+        not isinstance(resume_id, str)
+        or not resume_id.strip()
+        or has_control(resume_id)
+        or not is_unicode(resume_id)
+        or len(resume_id.encode()) > MAX_HOOK_TOKEN_BYTES
+    ):
+        raise InvalidHook(
+            f"A resume_id is a text of at most {MAX_HOOK_TOKEN_BYTES} bytes that is not blank, not {resume_id!r}."
+        )
     return resume_id
 
 

@@ -74,6 +74,9 @@ MAX_ATTRIBUTE_NAME_CHARS: Final = 256
 MAX_ATTRIBUTE_BYTES: Final = 256
 """Of a value, in UTF-8."""
 
+MAX_REASON_UNITS: Final = 512
+"""Workflow SDK, cancel: UTF-16 units of the reason."""
+
 # Steps of one instance.
 DEFAULT_INSTANCE_STEPS: Final = 10_000
 """Limits. `limits.steps` in the wrangler file changes it."""

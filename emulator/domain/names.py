@@ -35,6 +35,7 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_-]*")
 _LOOKUP_ID: Final = re.compile(r"[a-zA-Z0-9, */#:_-]+")
 _VERSION: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.+-]*")
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
+_NOT_IN_NAMES: Final = re.compile(r"[\x00-\x1f\ud800-\udfff]")
 _RESERVED_ID: Final = re.compile(r"cf_[0-9a-f]{64}|batch|terminate|terminateAll")
 
 
@@ -116,12 +117,13 @@ def check_step_name(name: object) -> str:
     """Accept the name of a step; the empty name is one (Cloudflare: limits, step name).
 
     Raises:
-        InvalidStepName: it is not a text, is over 256 UTF-16 units, or holds a character below U+0020.
+        InvalidStepName: it is not a text, is over 256 UTF-16 units, or holds a character below U+0020 or half a
+            surrogate pair.
     """
     if (
         not isinstance(name, str)
         or _utf16_units(name) > MAX_STEP_NAME_CHARS
-        or _CONTROL.search(name)
+        or _NOT_IN_NAMES.search(name)
     ):
         raise InvalidStepName(
             f'Step name "{name}" exceeds max length ({MAX_STEP_NAME_CHARS} chars) or invalid characters found'
@@ -140,7 +142,7 @@ def check_stream_name(name: object) -> str:
     if (
         not isinstance(name, str)
         or not 1 <= _utf16_units(name) <= MAX_STREAM_NAME_CHARS
-        or _CONTROL.search(name)
+        or _NOT_IN_NAMES.search(name)
     ):
         raise InvalidStream(
             f"The namespace of a stream is a text of 1 to {MAX_STREAM_NAME_CHARS} characters without control "
@@ -158,6 +160,15 @@ def check_event_type(event_type: object) -> str:
     if not _is_name(event_type, MAX_EVENT_TYPE_CHARS):
         raise InvalidEventType
     return str(event_type)
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be stored: half of a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def has_control(text: str) -> bool:

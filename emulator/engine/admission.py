@@ -15,7 +15,7 @@ and a restart of the emulator finds the queue as it was.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from emulator.domain.instance import InstanceKey
 from emulator.domain.status import InstanceStatus
@@ -133,3 +133,10 @@ class Admission:
             self._holders.add(key)
             self._granted.add(key)
             self._grant(key)
+
+
+async def refill(admissions: Iterable[Admission], journal: Journal) -> None:
+    """Let in whoever has a slot and is known to the journal alone. To be called between turns."""
+    for admission in admissions:
+        while admission.is_short:
+            await admission.refill(journal)

@@ -121,7 +121,7 @@ class Attempt:
         except asyncio.CancelledError as error:
             if self._is_over:
                 raise
-            verdict = Raised(error, Failure("CancelledError", str(error)), retryable=True)
+            verdict = Raised(error, failure_of(error), retryable=True)
         except BaseException as error:
             verdict = Raised(error, failure_of(error), is_retryable(error))
         if self._is_over:
@@ -214,7 +214,7 @@ class Attempt:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
-            problem = f"threw an error: {error}"
+            problem = f"threw an error: {failure_of(error).message}"
         text = f'The delay function for step "{self.context.step.label}" {problem}'
         return raised._replace(delay_error=Failure("NonRetryableDelayError", text))
 

@@ -21,11 +21,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from msgspec.structs import replace
-
 from emulator.core.decision import Decision
 from emulator.core.effects import RequestSlot, ResolveStep
-from emulator.core.evolve import fold
 from emulator.core.inputs import (
     BARRIERS,
     CreateRequested,
@@ -40,28 +37,32 @@ from emulator.core.inputs import (
     UnloadRequested,
 )
 from emulator.core.state import InstanceState
-from emulator.domain.hooks import TokenKey, claim_step
-from emulator.domain.instance import Creation, InstanceKey, scope_of
+from emulator.domain.instance import Creation, InstanceKey
 from emulator.engine.actor import InstanceActor
-from emulator.engine.admission import Admission
+from emulator.engine.admission import Admission, refill
 from emulator.engine.arrangements import Arrangements
 from emulator.engine.feed import Feed
 from emulator.engine.passes import OnePass
-from emulator.engine.programs import WorkflowDefinition
-from emulator.engine.recovery import Recovery, readable
+from emulator.engine.programs import WorkflowDefinition, definition_of
+from emulator.engine.recovery import Recovery
+from emulator.engine.residents import Residents
 from emulator.engine.retention import Retention
 from emulator.engine.sleepers import Sleepers
 from emulator.engine.streams import Streams
-from emulator.engine.tokens import Holders, TokenMaker, tokens_of
-from emulator.engine.turn import Batch, Claim, Posted, Reply, Turn, refuse, stopped_by
+from emulator.engine.tokens import TokenMaker
+from emulator.engine.turn import (
+    Batch,
+    Claim,
+    Posted,
+    Reply,
+    Turn,
+    refuse,
+    stopped_by,
+)
 from emulator.errors import (
     EmulatorError,
     EngineStopped,
     EntityConflictError,
-    InstanceAlreadyExists,
-    InstanceNotFound,
-    StorageError,
-    WorkflowNotFound,
 )
 from emulator.journal.port import Journal
 from emulator.timing.alarm import Timers
@@ -100,10 +101,10 @@ class Engine:
         }
         self.journal = journal
         self.feed = Feed()
+        self.ended: Callable[[InstanceState], None] | None = None
         self.streams = Streams(journal, self._wake)
         self._clock = clock
         self._max_live = max_live
-        self._arrangements = arrangements or Arrangements()
         self._timers = Timers(clock)
         self._sleepers = Sleepers(journal, self._timers, self.post, self._look_ahead)
         self._retention = Retention(journal, self._timers, self.feed, self._look_for_expired)
@@ -112,16 +113,16 @@ class Engine:
             for name, each in self.definitions.items()
         }
         self._recovery = Recovery(journal, self._admissions, self.post)
-        self._actors: dict[InstanceKey, InstanceActor] = {}
+        self._residents = Residents(
+            journal, self.definitions, arrangements or Arrangements(), self._actor
+        )
+        self._actors = self._residents.actors
         self._inbox: list[Posted] = []
         self._signal: asyncio.Future[None] | None = None
         self._turns: asyncio.Task[None] | None = None
         self._must_look_ahead = False
         self._must_look_for_expired = False
         self._keep_all = keep_all
-        self._damaged: dict[InstanceKey, StorageError] = {}
-        self._next_number = 1
-        self._tokens = TokenMaker("")
         self._failure: EngineStopped | None = None
         self._is_closing = False
 
@@ -135,8 +136,7 @@ class Engine:
         """
         await self.journal.open()
         try:
-            self._next_number = await self.journal.last_number() + 1
-            self._tokens = TokenMaker(await self.journal.seed())
+            await self._residents.open()
             self._must_look_ahead = True
             self._must_look_for_expired = not self._keep_all
             await self._recovery.find_unfinished()
@@ -239,16 +239,9 @@ class Engine:
         """
         for creation in creations:
             self.definition(creation.workflow)
-        given = claims or [Claim()] * len(creations)
-        whole = [self._identified(*each) for each in zip(creations, given, strict=True)]
+        whole = self._residents.identified(creations, claims or [Claim()] * len(creations))
         batch = Batch(creations, whole, may_be_taken, is_whole)
         return await self._answer(Posted(creations[0].key, batch, self._reply()))
-
-    def _identified(self, creation: Creation, claim: Claim) -> Claim:
-        if claim.hook is None:
-            return claim
-        hook_id = self._tokens.hook_id(creation, claim_step(claim.hook.token))
-        return claim._replace(hook=replace(claim.hook, hook_id=hook_id))
 
     async def until(self, key: InstanceKey, question: Callable[[InstanceState], T | None]) -> T:
         """Wait until a question about the committed state of an instance has an answer other than None.
@@ -269,12 +262,7 @@ class Engine:
         Raises:
             WorkflowNotFound: nothing is.
         """
-        if workflow not in self.definitions:
-            known = ", ".join(sorted(self.definitions)) or "none"
-            raise WorkflowNotFound(
-                f'(workflow.not_found) Workflow "{workflow}" does not exist. There are: {known}'
-            )
-        return self.definitions[workflow]
+        return definition_of(workflow, self.definitions)
 
     def _reply(self) -> Reply:
         self.check_running()
@@ -309,7 +297,7 @@ class Engine:
         try:
             while not self._is_closing or self._inbox:
                 self._recovery.take_up_some()
-                await self._refill_queues()
+                await refill(self._admissions.values(), self.journal)
                 if not (self._has_work or self._must_look_ahead or self._must_look_for_expired):
                     self._signal = asyncio.get_running_loop().create_future()
                     await self._signal
@@ -332,11 +320,6 @@ class Engine:
     def _has_work(self) -> bool:
         return bool(self._inbox) or self.streams.has_news
 
-    async def _refill_queues(self) -> None:
-        for admission in self._admissions.values():
-            while admission.is_short:
-                await admission.refill(self.journal)
-
     def _shut(self) -> None:
         self._failure = error = self._failure or EngineStopped("The engine was closed.")
         for posted in self._inbox:
@@ -352,11 +335,10 @@ class Engine:
     async def _turn(self) -> None:
         inbox, self._inbox = self._inbox[:INPUTS_PER_TURN], self._inbox[INPUTS_PER_TURN:]
         try:
-            taken = await self._load(inbox)
+            taken = await self._residents.load(inbox)
             if self.streams.is_busy:
                 await self.streams.load()
-            tokens = self._tokens_in(inbox)
-            holders = Holders(await self.journal.holders(tokens) if tokens else {})
+            holders = await self._residents.holders(inbox)
             turn = Turn(self._clock.now_ms(), taken, holders)
             for posted in inbox:
                 if isinstance(posted.item, Batch):
@@ -373,60 +355,10 @@ class Engine:
         self._inbox[:0] = turn.deferred
         self._perform(turn)
 
-    async def _load(self, inbox: list[Posted]) -> set[InstanceKey]:
-        """Bring the instances that the inbox is about into memory; says which of the chosen new ids are taken."""
-        actors = self._actors
-        needed = {
-            posted.key
-            for posted in inbox
-            if posted.key not in actors
-            and posted.speaker is None
-            and not isinstance(posted.item, Batch)
-        }
-        if needed:
-            for key, loaded in (await self.journal.load(list(needed))).items():
-                stored = readable(loaded)
-                if isinstance(stored, StorageError):
-                    log.error("%s", stored)
-                    self._damaged[key] = stored
-                elif key.workflow in self.definitions:
-                    state = fold(stored.row.creation, stored.entries)
-                    state.modifiers = self._arrangements.of(key)
-                    actors[key] = self._actor(stored.row.number, state)
-                    actors[key].stored_row = stored.row
-        chosen = {
-            creation.key
-            for posted in inbox
-            if isinstance(posted.item, Batch) and posted.item.may_be_taken
-            for creation in posted.item.creations
-            if creation.key not in actors
-        }
-        return await self.journal.existing(list(chosen)) if chosen else set()
-
-    def _tokens_in(self, inbox: list[Posted]) -> list[TokenKey]:
-        """The tokens that somebody wants to have."""
-        tokens: set[TokenKey] = set()
-        for posted in inbox:
-            item = posted.item
-            if isinstance(item, HookRequested):
-                tokens.add(TokenKey(scope_of(posted.key.id), item.hook.token))
-            elif isinstance(item, RestartRequested) and posted.key in self._actors:
-                tokens |= tokens_of(self._actors[posted.key].state)
-            elif isinstance(item, Batch):
-                tokens |= item.tokens()
-        return list(tokens)
-
-    def _actor(self, number: int, state: InstanceState) -> InstanceActor:
+    def _actor(self, number: int, state: InstanceState, tokens: TokenMaker) -> InstanceActor:
         definition = self.definitions[state.creation.workflow]
         return InstanceActor(
-            number,
-            state,
-            definition,
-            self._timers,
-            self.streams,
-            self.post,
-            self._hear,
-            self._tokens,
+            number, state, definition, self._timers, self.streams, self.post, self._hear, tokens
         )
 
     def _hear(self, actor: InstanceActor, item: RunInput) -> None:
@@ -479,22 +411,12 @@ class Engine:
                 self._admissions[key.workflow].settle(key, None)
             if posted.reply is not None:
                 self.definition(key.workflow)
-                damage = self._damaged.get(key)
-                raise damage or InstanceNotFound(
-                    f'(instance.not_found) Instance "{key.id}" does not exist'
-                )
+                raise self._residents.missing(key)
         return actor
 
     def _create(self, turn: Turn, posted: Posted, batch: Batch) -> None:
         """Create instances, as far as their tokens and their ids are free."""
-        keys = [creation.key for creation in batch.creations]
-        if not turn.barred.isdisjoint(keys):
-            turn.barred.update(keys)
-            turn.deferred.append(posted)
-            return
-        refusal = turn.lost_token(batch) if batch.is_whole else None
-        if refusal is not None:
-            turn.refusals.append((posted.reply, refusal))
+        if not turn.admits(posted, batch):
             return
         results = [
             self._create_one(turn, creation, claim)
@@ -507,26 +429,19 @@ class Engine:
         self, turn: Turn, creation: Creation, claim: Claim
     ) -> EntityConflictError | None:
         key = creation.key
-        conflict = turn.conflict(creation, claim.hook)
+        conflict = turn.conflict(creation, claim.hook, self._actors)
         if conflict is not None:
             return conflict
-        if key in self._actors or key in turn.taken:
-            text = f'(instance.already_exists) Workflow instance with id "{key.id}" already exists'
-            return InstanceAlreadyExists(text)
-        state = InstanceState(creation, modifiers=self._arrangements.born(key))
-        actor = self._actors[key] = self._actor(self._next_number, state)
-        self._next_number += 1
         turn.created.add(key)
-        turn.looked_at[key] = actor
+        actor = turn.looked_at[key] = self._residents.add(creation)
         self._decide(turn, actor, CreateRequested(claim.hook, claim.attributes))
         return None
 
     def _decide(self, turn: Turn, actor: InstanceActor, item: Input) -> Decision:
         """Let the core decide, and answer at once who asks for a slot."""
         if isinstance(item, RunParked) and actor.key in turn.moving:
-            return Decision(
-                actor.state, turn.now_ms
-            )  # it came to rest before this turn, and is about to move
+            # It came to rest before this turn, and is about to move.
+            return Decision(actor.state, turn.now_ms)
         if isinstance(item, (HookRequested, RestartRequested)):
             item = turn.holders.tell(actor.state, item)
         decision = actor.consider(item, turn.now_ms)
@@ -558,11 +473,7 @@ class Engine:
                 self._plan_unloading(actor, item)
         for actor, item, _ in turn.decided:
             actor.after(item)
-        for reply, answer in turn.answers:
-            if not reply.done():
-                reply.set_result(answer)
-        for reply, error in turn.refusals:
-            refuse(reply, error)
+        turn.tell(self.ended)
         for key, actor in turn.looked_at.items():
             if not actor.is_live and self._actors.get(key) is actor:
                 self._retire(actor, turn.now_ms, has_changed=key in turn.actors)

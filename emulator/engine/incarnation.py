@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
@@ -45,7 +45,7 @@ from emulator.domain.instance import InstanceKey
 from emulator.domain.steps import StepKey
 from emulator.engine.attempts import Attempt, Raised, Verdict
 from emulator.engine.outputs import PAGE_BYTES, PAGE_CHUNKS, StoredOutput, output_stream
-from emulator.engine.programs import RunEvent, WorkflowDefinition
+from emulator.engine.programs import RunEvent, WorkflowDefinition, uncaught
 from emulator.engine.steps import (
     AttemptContext,
     Compensation,
@@ -56,8 +56,8 @@ from emulator.engine.steps import (
 )
 from emulator.engine.streams import Streams, Writer, Writing, enter_run, is_in_run
 from emulator.engine.threads import keep_for_ever
-from emulator.engine.tokens import HookNames, KnownHook, TokenMaker
-from emulator.errors import ProgramLost, RollbackPhase, StepFailure
+from emulator.engine.tokens import HookNames, TokenMaker
+from emulator.errors import ProgramLost, RollbackPhase
 from emulator.journal.port import ChunkRow
 from emulator.timing.alarm import Timers
 
@@ -76,7 +76,6 @@ MOST_REFUSALS = 100
 """How often code that has swallowed its cancellation is cancelled again when it asks for a step, before it just hangs."""
 
 MISSING_HANDLER = Failure("RollbackMissing", "Rollback function not available in registry")
-
 
 HookInput = HookRequested | HookDisposeRequested
 
@@ -159,7 +158,9 @@ class Incarnation:
                 self._host.post(RunLost(self.number, failure_of(error)))
         except BaseException as error:
             if not self._is_closed:
-                self._end(RunRaised(self.number, self._uncaught(error)))
+                self._end(
+                    RunRaised(self.number, uncaught(error, self._definition, self._state.creation))
+                )
         else:
             if not self._is_closed:
                 self._end(RunReturned(self.number, output))
@@ -167,24 +168,6 @@ class Incarnation:
     def _end(self, end: RunReturned | RunRaised) -> None:
         self.say_later()
         self._host.post(end)
-
-    def _uncaught(self, error: BaseException) -> Failure:
-        failure = failure_of(error)
-        if not isinstance(error, StepFailure):
-            creation = self._state.creation
-            log.error(
-                "workflow %s, instance %s raised", creation.workflow, creation.id, exc_info=error
-            )
-        if (
-            failure.name == "NonRetryableError"
-            and not self._definition.preserve_non_retryable_message
-        ):
-            return Failure(
-                "WorkflowFatalError",
-                "The execution of the Workflow instance was terminated, as a step threw an NonRetryableError "
-                "and it was not handled",
-            )
-        return failure
 
     # what it asks
 
@@ -245,13 +228,8 @@ class Incarnation:
 
     async def ask(self, request: StepRequest) -> Outcome:
         """Put a request to the engine and wait for its outcome; raises what the step failed with."""
-        task = asyncio.current_task(self._loop)
         if self._is_closed:
-            await self._refuse(task)
-        if task is not None and task not in self._tasks:
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        del task  # a cancelled task refers to this frame: the two would be garbage of the slow kind
+            await self._refuse(asyncio.current_task())
         self.say_later()
         future = self._pending[request.step] = self._loop.create_future()
         self._activity += 1
@@ -264,6 +242,13 @@ class Incarnation:
                 self._host.post(StepAbandoned(self.number, request.step))
             raise
 
+    async def said(self, later: Awaitable[Outcome]) -> Outcome:
+        """Put to the engine what has been held back, and wait for what comes of one of these."""
+        if self._is_closed:
+            await self._refuse(asyncio.current_task())
+        self.say_later()
+        return await asyncio.shield(later)
+
     def now_ms(self) -> int:
         """The time."""
         return self._host.timers.now_ms()
@@ -275,7 +260,12 @@ class Incarnation:
         return future
 
     def say_later(self) -> None:
-        """Put to the engine what has been held back."""
+        """Put to the engine what has been held back. The task that does so goes with this."""
+        # Here, for a cancelled task refers to the frame that waits: the two would be garbage of the slow kind.
+        task = asyncio.current_task(self._loop)
+        if task is not None and task not in self._tasks:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         if not self._later or self._is_closed:
             return
         later, self._later = self._later, []
@@ -298,13 +288,7 @@ class Incarnation:
 
     def hook_names(self) -> HookNames:
         """What names its hooks, for code that runs elsewhere."""
-        state = self._state
-        known = {
-            hook.step.label: KnownHook(hook.hook_id, hook.token)
-            for hook in state.hooks.values()
-            if state.hook_of(hook.step) is hook
-        }
-        return HookNames(self._host.tokens.secret(state.creation), known)
+        return self._host.tokens.names(self._state)
 
     async def _refuse(self, task: asyncio.Task[Any] | None) -> None:
         if any(attempt.has_task(task) for attempt in self._attempts.values()):
@@ -423,50 +407,45 @@ class Incarnation:
         )
 
     def _attempt_over(self, attempt: Attempt, verdict: Verdict) -> None:
+        self._over(attempt, verdict, self._post_verdict)
+
+    def _rollback_over(self, attempt: Attempt, verdict: Verdict) -> None:
+        self._over(attempt, verdict, self._post_rollback)
+
+    def _over(
+        self, attempt: Attempt, verdict: Verdict, post: Callable[[StepKey, int, Verdict], None]
+    ) -> None:
         step, number = attempt.context.step, attempt.context.attempt
         self._attempts.pop(step, None)
         writer = self._writing.over(step)
         if writer is not None:
             # Not before what it has begun to write is in the engine's hands.
-            writer.end(partial(self._post_verdict, step, number, verdict))
+            writer.end(partial(post, step, number, verdict))
         else:
-            self._post_verdict(step, number, verdict)
+            post(step, number, verdict)
 
     def _post_verdict(self, step: StepKey, number: int, verdict: Verdict) -> None:
-        if isinstance(verdict, Raised) and isinstance(verdict.error, ProgramLost):
-            self._host.post(RunLost(self.number, verdict.failure))
-        elif isinstance(verdict, Raised):
+        if isinstance(verdict, Raised):
             self._causes[step] = verdict.error
-            self._host.post(
-                AttemptRaised(
-                    self.number, step, number, verdict.failure, verdict.retryable, verdict.base_delay_ms,
-                    verdict.delay_error, verdict.retry_after_ms,
-                )
-            )  # fmt: skip
+            self._host.post(self._raised(AttemptRaised, step, number, verdict))
         else:
             self._host.post(AttemptReturned(self.number, step, number, verdict))
 
-    def _rollback_over(self, attempt: Attempt, verdict: Verdict) -> None:
-        step, number = attempt.context.step, attempt.context.attempt
-        self._attempts.pop(step, None)
-        writer = self._writing.over(step)
-        if writer is not None:
-            writer.end(partial(self._post_rollback, step, number, verdict))
-        else:
-            self._post_rollback(step, number, verdict)
-
     def _post_rollback(self, step: StepKey, number: int, verdict: Verdict) -> None:
-        if isinstance(verdict, Raised) and isinstance(verdict.error, ProgramLost):
-            self._host.post(RunLost(self.number, verdict.failure))
-        elif isinstance(verdict, Raised):
-            self._host.post(
-                RollbackRaised(
-                    self.number, step, number, verdict.failure, verdict.retryable, verdict.base_delay_ms,
-                    verdict.delay_error, verdict.retry_after_ms,
-                )
-            )  # fmt: skip
+        if isinstance(verdict, Raised):
+            self._host.post(self._raised(RollbackRaised, step, number, verdict))
         else:
             self._host.post(RollbackReturned(self.number, step, number))
+
+    def _raised(
+        self, kind: type[AttemptRaised | RollbackRaised], step: StepKey, number: int, raised: Raised
+    ) -> RunInput:
+        if isinstance(raised.error, ProgramLost):
+            return RunLost(self.number, raised.failure)
+        return kind(
+            self.number, step, number, raised.failure, raised.retryable, raised.base_delay_ms, raised.delay_error,
+            raised.retry_after_ms,
+        )  # fmt: skip
 
     # rest and end
 
@@ -496,10 +475,7 @@ class Incarnation:
         )
 
     def close(self, rollbacks_for: int | None = None) -> None:
-        """Unwind user code.
-
-        Its rollback handlers can still be called when the number is given under which they shall speak.
-        """
+        """Unwind user code. Its rollback handlers can still be called if the number is given under which they speak."""
         if not self._is_closed:
             self._is_closed = True
             self._code.clear()

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from emulator.core.state import InstanceState
 from emulator.domain.config import PRODUCTION_DEFAULTS, StepConfig
 from emulator.domain.cron import Cron
-from emulator.domain.instance import Schedule
+from emulator.domain.failure import Failure, failure_of
+from emulator.domain.instance import Creation, Schedule
 from emulator.domain.limits import DEFAULT_INSTANCE_STEPS, DEFAULT_RETENTION_MS
 from emulator.domain.status import InstanceStatus
 from emulator.engine.steps import StepContext
+from emulator.errors import StepFailure, WorkflowNotFound
+
+log = logging.getLogger("workflow_emulator")
 
 
 class RunEvent(NamedTuple):
@@ -73,3 +78,33 @@ class WorkflowDefinition:
         else:
             chosen_ms, default_ms = made.success_retention_ms, self.success_retention_ms
         return state.ended_ms + (default_ms if chosen_ms is None else chosen_ms)
+
+
+def definition_of(
+    workflow: str, definitions: Mapping[str, WorkflowDefinition]
+) -> WorkflowDefinition:
+    """What is known of a workflow.
+
+    Raises:
+        WorkflowNotFound: nothing is.
+    """
+    if workflow not in definitions:
+        known = ", ".join(sorted(definitions)) or "none"
+        raise WorkflowNotFound(
+            f'(workflow.not_found) Workflow "{workflow}" does not exist. There are: {known}'
+        )
+    return definitions[workflow]
+
+
+def uncaught(error: BaseException, definition: WorkflowDefinition, creation: Creation) -> Failure:
+    """What is stored of what `run()` raised. What no step has failed with is logged: nobody else shows where it comes from."""
+    failure = failure_of(error)
+    if not isinstance(error, StepFailure):
+        log.error("workflow %s, instance %s raised", creation.workflow, creation.id, exc_info=error)
+    if failure.name == "NonRetryableError" and not definition.preserve_non_retryable_message:
+        return Failure(
+            "WorkflowFatalError",
+            "The execution of the Workflow instance was terminated, as a step threw an NonRetryableError "
+            "and it was not handled",
+        )
+    return failure

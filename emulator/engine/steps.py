@@ -28,7 +28,7 @@ from emulator.domain.instance import Creation
 from emulator.domain.limits import MAX_STEP_RETRIES
 from emulator.domain.names import RESERVED
 from emulator.domain.steps import StepKey, StepKind
-from emulator.errors import HookConflictError, StepLimitReached
+from emulator.errors import HookConflictError, StepLimitReached, WorkflowTimeoutError
 
 if TYPE_CHECKING:
     from emulator.engine.streams import Writer, Writing
@@ -129,8 +129,8 @@ class Asker(Protocol):
         """Put something to the engine with the next request, or with the end of `run()`; what comes of it."""
         ...
 
-    def say_later(self) -> None:
-        """Put to the engine what has been held back."""
+    async def said(self, later: Awaitable[Outcome]) -> Outcome:
+        """Put to the engine what has been held back, and wait for what comes of one of these."""
         ...
 
     def token(self, step: StepKey) -> str:
@@ -177,12 +177,12 @@ class OpenHook:
         self._step = step
         self._registration = life.later(HookRequested(life.number, step, request))
         self._turns: list[int] = []
+        self._given_back: dict[int, int] = {}
         self._last_turn = 0
 
     async def owner(self) -> HookOwner | None:
         """Who holds the token if that was taken; None: this instance does. It is told as of the registration."""
-        self._life.say_later()
-        owner = await asyncio.shield(self._registration)
+        owner = await self._life.said(self._registration)
         assert owner is None or isinstance(owner, HookOwner)
         return owner
 
@@ -194,15 +194,29 @@ class OpenHook:
             HookDisposedError: it has been disposed of, and nothing is left to take.
             WorkflowTimeoutError: none came in time.
         """
+        while True:
+            try:
+                return await self._receive(timeout_ms)
+            except WorkflowTimeoutError:
+                if timeout_ms is not None:
+                    raise
+                # It was that of a wait which had been cancelled.
+
+    async def _receive(self, timeout_ms: int | None) -> object:
         turn = self._take_turn()
+        again = self._given_back.get(turn, 0)
         try:
-            return await self.receive_at(turn, timeout_ms)
+            return await self.receive_at(turn, timeout_ms, again)
         except asyncio.CancelledError:
             heapq.heappush(self._turns, turn)
+            self._given_back[turn] = again + 1
             raise
 
-    async def receive_at(self, turn: int, timeout_ms: int | None = None) -> object:
-        """As `receive`, for somebody who counts the turns himself: from one, and none for two waits at a time."""
+    async def receive_at(self, turn: int, timeout_ms: int | None, again: int) -> object:
+        """As `receive`, for somebody who counts the turns himself: from one, and none for two waits at a time.
+
+        `again` is how often that wait has been cancelled.
+        """
         owner = await self.owner()
         if owner is not None:
             raise HookConflictError(
@@ -212,7 +226,7 @@ class OpenHook:
             )
         step = StepKey(StepKind.WAIT, self._step.label, turn)
         event = await self._life.ask(
-            ReceiveRequested(self._life.number, step, self.hook_id, timeout_ms)
+            ReceiveRequested(self._life.number, step, self.hook_id, timeout_ms, again)
         )
         assert isinstance(event, ReceivedEvent)
         assert event.payload is not None

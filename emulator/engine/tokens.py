@@ -49,6 +49,15 @@ class TokenMaker:
         named = (creation.workflow, creation.id, str(creation.created_ms))
         return hmac.digest(self._seed, "\0".join(named).encode(), hashlib.sha256).hex()
 
+    def names(self, state: InstanceState) -> HookNames:
+        """All that names the hooks of one instance."""
+        known = {
+            hook.step.label: KnownHook(hook.hook_id, hook.token)
+            for hook in state.hooks.values()
+            if state.hook_of(hook.step) is hook
+        }
+        return HookNames(self.secret(state.creation), known)
+
     def token(self, creation: Creation, step: StepKey) -> str:
         """A token of 24 characters that cannot be guessed."""
         return HookNames(self.secret(creation)).token(step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,7 +19,14 @@ from emulator.domain.steps import StepKey
 from emulator.engine.actor import InstanceActor
 from emulator.engine.streams import Streams
 from emulator.engine.tokens import Holders
-from emulator.errors import EmulatorError, EngineStopped, HookConflictError, StorageError
+from emulator.errors import (
+    EmulatorError,
+    EngineStopped,
+    EntityConflictError,
+    HookConflictError,
+    InstanceAlreadyExists,
+    StorageError,
+)
 from emulator.journal.port import Commit, Cut, EntryRow, TickRow, TimerRow
 
 log = logging.getLogger("workflow_emulator")
@@ -99,13 +106,34 @@ class Turn:
         self.barred: set[InstanceKey] = set()
         self.moving: set[InstanceKey] = set()
         self.deferred: list[Posted] = []
+        self.ended: list[InstanceActor] = []
 
-    def conflict(self, creation: Creation, hook: HookRequest | None) -> HookConflictError | None:
-        """Why an instance cannot have the token that it claims, if it cannot."""
-        if hook is None:
+    def admits(self, posted: Posted, batch: Batch) -> bool:
+        """Whether this turn may create a batch: it waits for the next one behind a barrier, and may be refused as a whole."""
+        keys = [creation.key for creation in batch.creations]
+        if not self.barred.isdisjoint(keys):
+            self.barred.update(keys)
+            self.deferred.append(posted)
+            return False
+        refusal = self.lost_token(batch) if batch.is_whole else None
+        if refusal is not None:
+            self.refusals.append((posted.reply, refusal))
+        return refusal is None
+
+    def conflict(
+        self, creation: Creation, hook: HookRequest | None, present: Container[InstanceKey] = ()
+    ) -> EntityConflictError | None:
+        """Why an instance cannot be created, if it cannot: its token is held by another, or its id is taken."""
+        if hook is not None:
+            holder = self.holders.of(TokenKey(scope_of(creation.id), hook.token))
+            lost = conflict(hook.token, holder, self.now_ms)
+            if lost is not None:
+                return lost
+        if creation.key not in present and creation.key not in self.taken:
             return None
-        holder = self.holders.of(TokenKey(scope_of(creation.id), hook.token))
-        return conflict(hook.token, holder, self.now_ms)
+        return InstanceAlreadyExists(
+            f'(instance.already_exists) Workflow instance with id "{creation.id}" already exists'
+        )
 
     def lost_token(self, batch: Batch) -> HookConflictError | None:
         """Why a batch cannot have all its tokens, if it cannot: one is taken, or claimed twice."""
@@ -115,7 +143,7 @@ class Turn:
             if hook is None:
                 continue
             token = TokenKey(scope_of(creation.id), hook.token)
-            refusal = self.conflict(creation, hook)
+            refusal = conflict(hook.token, self.holders.of(token), self.now_ms)
             if refusal is None and token in claimed:
                 refusal = HookConflictError(
                     token=hook.token,
@@ -127,6 +155,17 @@ class Turn:
                 return refusal
             claimed[token] = creation
         return None
+
+    def tell(self, ended: Callable[[InstanceState], None] | None) -> None:
+        """Answer those who wait, and say which instances have ended."""
+        if ended is not None:
+            for actor in self.ended:
+                ended(actor.state)
+        for reply, answer in self.answers:
+            if not reply.done():
+                reply.set_result(answer)
+        for reply, error in self.refusals:
+            refuse(reply, error)
 
     def commit(self, streams: Streams) -> Commit | None:
         """Everything decided, and what is to be written to streams, as one transaction; None if there is nothing."""
@@ -171,6 +210,8 @@ class Turn:
             if not actor.has_new_row():
                 continue
             row = actor.row()
+            if row.ended_ms is not None:
+                self.ended.append(actor)
             if key in self.created:
                 commit.created.append(row)
                 if (schedule := row.creation.schedule) is not None:

@@ -86,7 +86,7 @@ class _Between:
         self._listener = listener
         self._declared: dict[StepKey, Place | None] = {}
         self.now_ms = life.now_ms
-        self.say_later = life.say_later
+        self.said = life.said
         self.token = life.token
         self.hook_id = life.hook_id
         self.hook_names = life.hook_names

@@ -17,15 +17,17 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from emulator.domain.config import RetryConfig, StepConfig
+from emulator.domain.hooks import MinRetention
 from emulator.domain.instance import InstanceKey
 from emulator.domain.steps import StepKey
 from emulator.engine.programs import RunEvent
 from emulator.engine.steps import AttemptContext, Compensation, RollbackCode, StepCode, StepContext
-from emulator.errors import NonRetryableError, WorkflowTimeoutError
+from emulator.errors import HookConflictError, NonRetryableError, WorkflowTimeoutError
 from emulator.testing.faults import rest
 from emulator.testing.trace import Invoked, Trace
 
 EVENT_TYPES = ("paid", "shipped")
+TOKENS = ("order:1", "order:2", "order:3")
 
 _SHORT_MS = (0, 1, 3, 40)
 _LONG_MS = (0, 2, 700, 5_000, 11_000, 45_000, 180_000, 4_000_000)
@@ -93,6 +95,18 @@ class Wait:
 
 
 @dataclass(frozen=True)
+class Hold:
+    """A hook, from which so many payloads are taken; it is given up then, or left to the end."""
+
+    name: str
+    token: str | None
+    retention_ms: int | None
+    takes: int
+    timeout_ms: int
+    disposes: bool
+
+
+@dataclass(frozen=True)
 class Sequence:
     """One after the other."""
 
@@ -139,7 +153,7 @@ class Fail:
     error: str
 
 
-Node = Do | Sleep | Wait | Sequence | Loop | Parallel | Race | Caught | Fail
+Node = Do | Sleep | Wait | Hold | Sequence | Loop | Parallel | Race | Caught | Fail
 
 
 @dataclass
@@ -195,7 +209,7 @@ class _Performance:
             case _:
                 await self._take(node)
 
-    async def _take(self, node: Do | Sleep | Wait) -> None:
+    async def _take(self, node: Do | Sleep | Wait | Hold) -> None:
         match node:
             case Do():
                 await self._do(node)
@@ -205,6 +219,20 @@ class _Performance:
                 await self.step.sleep(name, duration_ms)
             case Wait(name, event_type, timeout_ms):
                 await self.step.wait_for_event(name, event_type, timeout_ms)
+            case Hold():
+                await self._hold(node)
+
+    async def _hold(self, node: Hold) -> None:
+        retention = None if node.retention_ms is None else MinRetention(node.retention_ms)
+        hook = self.step.create_hook(node.name, node.token, min_retention=retention)
+        try:
+            for _ in range(node.takes):
+                await hook.receive(node.timeout_ms)
+        except HookConflictError:
+            await hook.owner()
+        finally:
+            if node.disposes:
+                hook.dispose()
 
     async def _catch(self, node: Caught) -> None:
         try:
@@ -299,6 +327,33 @@ def draw_script(rng: random.Random, *, threads: bool) -> Node:
     parts = list(_Author(rng, threads).parts(rng.randint(1, 4)))
     if rng.random() < 0.25:
         parts.append(Fail(rng.choice(list(_ERRORS))))
+    return Sequence(tuple(parts))
+
+
+def with_hooks(script: Node, rng: random.Random) -> Node:
+    """Add hooks to a script, one after the other with its parts, beside them, or in a race with them."""
+    assert isinstance(script, Sequence)
+    parts = list(script.parts)
+    for number in range(rng.randint(1, 3)):
+        hold = Hold(
+            f"h{number}",
+            rng.choice((None, *TOKENS)),
+            rng.choice((None, None, 1, 50_000, 5_000_000)),
+            rng.randint(0, 3),
+            rng.choice((700, 5_000, 45_000, 4_000_000)),
+            rng.random() < 0.4,
+        )
+        caught, place = Caught(hold, stubborn=False), rng.randrange(len(parts) + 1)
+        rival = Sleep(f"h{number} nap", rng.choice(_LONG_MS))
+        match rng.choice(("after", "race", "beside")):
+            case "after":
+                parts.insert(place, caught)
+            case "race":
+                runners = (caught, rival) if rng.random() < 0.5 else (hold, rival)
+                race = Race(f"h{number} race", runners, cancels=rng.random() < 0.6)
+                parts.insert(place, Caught(race, stubborn=False))
+            case _:
+                parts.insert(place, Parallel((caught, rival), in_group=rng.random() < 0.5))
     return Sequence(tuple(parts))
 
 

@@ -31,22 +31,39 @@ from emulator.core.inputs import (
 )
 from emulator.core.state import InstanceState
 from emulator.domain import values
+from emulator.domain.hooks import HookRequest, MinRetention, TokenKey
 from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.limits import DEFAULT_RETENTION_MS
 from emulator.domain.status import TERMINAL, InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.engine.engine import Engine
+from emulator.engine.hooks import resume
 from emulator.engine.programs import WorkflowDefinition
+from emulator.engine.turn import Claim
 from emulator.errors import EmulatorError, EngineStopped, StorageError
 from emulator.journal.memory import MemoryJournal
-from emulator.journal.port import Commit, InstanceQuery, InstanceRow, Journal, StoredInstance
+from emulator.journal.port import (
+    Commit,
+    HookQuery,
+    InstanceQuery,
+    InstanceRow,
+    Journal,
+    StoredInstance,
+)
 from emulator.journal.sqlite import SqliteJournal
 from emulator.testing.clock import EPOCH_MS, LoopClock
 from emulator.testing.faults import Crash, Fault, FaultPlan, FaultyJournal, holding, rest
-from emulator.testing.laws import answers, instances, moments, steps
+from emulator.testing.laws import answers, hooks, instances, moments, steps
 from emulator.testing.laws.breach import LawBroken
 from emulator.testing.loop import run
-from emulator.testing.scripts import EVENT_TYPES, Performer, Stage, draw_script
+from emulator.testing.scripts import (
+    EVENT_TYPES,
+    TOKENS,
+    Performer,
+    Stage,
+    draw_script,
+    with_hooks,
+)
 from emulator.testing.trace import (
     Answered,
     Asked,
@@ -79,6 +96,9 @@ LAWS = (
     instances.rollback,
     instances.replay,
     answers.acknowledged,
+    hooks.owner,
+    hooks.payloads,
+    hooks.answered,
 )
 """The laws about a whole trace."""
 
@@ -113,6 +133,10 @@ class Simulation:
         self.max_live = rng.choice((0, 1, 3, 1_000))
         # Of its own, so that the rest of a seed is what it was.
         self.retention_ms = random.Random(f"retention {seed}").choice(_RETENTIONS_MS)  # noqa: S311
+        hook_rng = random.Random(f"hooks {seed}")  # noqa: S311
+        self.has_hooks = hook_rng.random() < 0.25
+        if self.has_hooks:
+            self.scripts = [with_hooks(script, hook_rng) for script in self.scripts]
         self._journal: Journal = SqliteJournal(":memory:") if self.uses_sqlite else MemoryJournal()
         self._stage = Stage(0, self.trace, Counter())
         self._shown: dict[int, InstanceRow] = {}
@@ -156,6 +180,12 @@ class Simulation:
             asyncio.create_task(self._client(random.Random(self._rng.random())))  # noqa: S311
             for _ in range(self._rng.randint(2, 5))
         ]
+        if self.has_hooks:
+            hook_rng = random.Random(f"hook clients {self.seed}")  # noqa: S311
+            clients += [
+                asyncio.create_task(self._hook_client(random.Random(hook_rng.random())))  # noqa: S311
+                for _ in range(hook_rng.randint(1, 2))
+            ]
         await asyncio.wait([processes, *clients], return_when=asyncio.FIRST_EXCEPTION)
         for client in clients:
             if client.done():
@@ -251,6 +281,51 @@ class Simulation:
             key = InstanceKey(rng.choice(list(self.limits)), f"i{rng.randint(0, 2)}")
             await self._act(rng, key)
 
+    async def _hook_client(self, rng: random.Random) -> None:
+        """Somebody who knows tokens: starts with them, and sends payloads."""
+        for _ in range(rng.randint(3, 10)):
+            await rest(rng.choice(_RESTS_MS))
+            await self._is_up.wait()
+            engine = self._engine
+            assert engine is not None
+            token = rng.choice(TOKENS)
+            match rng.choice(("start", "start", "send", "send", "send", "restart")):
+                case "start":
+                    await self._start_with(engine, rng, token)
+                case "send":
+                    await self._send(engine, rng, token)
+                case _:
+                    await self._restart_owner(engine, rng, token)
+
+    async def _start_with(self, engine: Engine, rng: random.Random, token: str) -> None:
+        """Start an instance that has a name of its own, for a token that may be taken."""
+        key = InstanceKey(rng.choice(list(self.limits)), f"t{next(self._calls)}")
+        ms = rng.choice((None, None, 1, 50_000, 5_000_000))
+        hook = HookRequest("", token, min_retention=None if ms is None else MinRetention(ms))
+        await self._call(key, "create", lambda: self._create(engine, key, hook), detail=token)
+
+    async def _restart_owner(self, engine: Engine, rng: random.Random, token: str) -> None:
+        """Restart whoever holds a token, or held it last."""
+        with holding():
+            holders = await self._journal.holders([TokenKey("", token)])
+        for hook in holders.values():
+            step = rng.choice(await self._steps(hook.owner))
+            await self._ask(engine, hook.owner, "restart", RestartRequested(step))
+
+    async def _send(self, engine: Engine, rng: random.Random, token: str) -> None:
+        """Send a payload, perhaps one that others send too."""
+        resume_id = rng.choice((None, None, None, "r1", "r2"))
+        number = next(self._calls) if resume_id is None else -rng.randint(1, 2)
+        payload = values.encode(number, "a payload")
+        sent = (bytes(payload).decode(), resume_id)
+        where = TokenKey("", token)
+        await self._call(
+            InstanceKey("", token),
+            hooks.RESUME,
+            lambda: resume(engine, where, payload, resume_id),
+            detail=sent,
+        )
+
     def _jump(self, skew_ms: int) -> None:
         self._skew_ms += skew_ms
         self._clock.skew(skew_ms)
@@ -284,9 +359,12 @@ class Simulation:
     async def _ask(self, engine: Engine, key: InstanceKey, operation: str, item: Input) -> None:
         await self._call(key, operation, lambda: engine.ask(key, item))
 
-    async def _create(self, engine: Engine, key: InstanceKey) -> None:
+    async def _create(
+        self, engine: Engine, key: InstanceKey, hook: HookRequest | None = None
+    ) -> None:
         creation = Creation(key.workflow, key.id, values.encode({}, "params"), engine.now_ms())
-        [taken] = await engine.create([creation], may_be_taken=True)
+        claims = None if hook is None else [Claim(hook)]
+        [taken] = await engine.create([creation], may_be_taken=True, claims=claims)
         if taken is not None:
             raise taken
 
@@ -348,6 +426,7 @@ class Simulation:
     async def _check_instances(self, keys: list[InstanceKey]) -> None:
         assert self._engine is not None
         live = self._engine.live_states()
+        now_ms = self._clock.now_ms()
         timers: dict[int, dict[StepKey, int]] = {}
         for _, (number, step, due_ms) in await self._journal.due(_FAR_FUTURE_MS, _ALL):
             timers.setdefault(number, {})[step] = due_ms
@@ -357,6 +436,8 @@ class Simulation:
             moments.fold(live[row.number], folded)
             moments.deadlines(folded, timers.get(row.number, {}))
             moments.agreement_of_row(row, folded)
+            query = HookQuery(*row.creation.key)
+            moments.agreement_of_hooks(folded, await self._journal.hooks(query), now_ms)
 
     async def _check_workflow(self, name: str) -> None:
         rows = self._shown.values()

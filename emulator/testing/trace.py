@@ -179,5 +179,6 @@ def _line(record: Record) -> str:
     entries = [(type(each.entry.fact).__name__, each) for each in commit.entries]
     rows = [*commit.created, *commit.updated.values()]
     timers = [commit.disarmed, commit.armed]
-    parts = [record.at_ms, commit.deleted, cuts, rows, entries, commit.taken, timers]
+    hooks = list(commit.hooks.values())
+    parts = [record.at_ms, commit.deleted, cuts, rows, entries, commit.taken, timers, hooks]
     return msgspec.json.encode(parts).decode()

@@ -1,4 +1,4 @@
-"""The code of docs/testing.md is a project whose tests pass.
+"""The code of docs/testing.md is a project whose tests pass, and so is that of docs/hooks.md.
 
 A block of Python begins with the name of its file; the one block of JSONC is the wrangler file.
 """
@@ -23,21 +23,29 @@ asyncio_mode = auto
 asyncio_default_fixture_loop_scope = function
 filterwarnings = error
 """
-GUIDE = Path(__file__).parents[2] / "docs" / "testing.md"
+DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```python\n# (?P<file>\S+\.py)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 WRANGLER = re.compile(r"^```jsonc\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_code_of_the_guide_runs(pytester: pytest.Pytester) -> None:
-    text = GUIDE.read_text("utf-8")
-    files = {match["file"]: match["code"] for match in BLOCK.finditer(text)}
+def write_project(guide: str, folder: Path) -> dict[str, str]:
+    """Write the files that a guide has; their texts by name."""
+    text = (DOCS / guide).read_text("utf-8")
     [wrangler] = WRANGLER.findall(text)
-    for name, code in {"wrangler.jsonc": wrangler, **files}.items():
-        path = pytester.path / name
+    files = {match["file"]: match["code"] for match in BLOCK.finditer(text)}
+    files["wrangler.jsonc"] = wrangler
+    for name, code in files.items():
+        path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(code, "utf-8")
+    return files
+
+
+@pytest.mark.parametrize(("guide", "least"), [("testing.md", 9), ("hooks.md", 4)])
+def test_the_code_of_the_guide_runs(pytester: pytest.Pytester, guide: str, least: int) -> None:
+    files = write_project(guide, pytester.path)
     pytester.makeini(INI)
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     tests = sum(code.count("def test_") for code in files.values())
-    assert tests > 8
+    assert tests >= least
     result.assert_outcomes(passed=tests)

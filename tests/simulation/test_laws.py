@@ -48,7 +48,7 @@ from emulator.engine import incarnation
 from emulator.engine.admission import Admission
 from emulator.engine.programs import WorkflowDefinition
 from emulator.journal.port import Commit, Cut, EntryRow, InstanceRow
-from emulator.testing.laws import answers, instances, moments, steps
+from emulator.testing.laws import answers, hooks, instances, moments, steps
 from emulator.testing.laws.breach import LawBroken
 from emulator.testing.scripts import winner_step
 from emulator.testing.simulation import LAWS, Simulation, SimulationFailed
@@ -71,6 +71,7 @@ NAP = StepKey(StepKind.SLEEP, "nap", 1)
 PAID = StepKey(StepKind.WAIT, "paid", 1)
 CONFIG = StepConfig(RetryConfig(1, 100), 1_000)
 ERROR = Failure("RuntimeError", "no")
+TIMEOUT = Failure("WorkflowTimeoutError", "late")
 DONE = msgspec.Raw(b"1")
 Law = Callable[[Trace], None]
 
@@ -215,7 +216,7 @@ BROKEN: dict[str, tuple[Law, Callable[[], History]]] = {
     ),
     "a wait times out early": (
         steps.patience,
-        lambda: _with_events().then(WaitTimedOut(ERROR), PAID, after_ms=499),
+        lambda: _with_events().then(WaitTimedOut(TIMEOUT), PAID, after_ms=499),
     ),
     "an attempt times out early": (
         steps.patience,
@@ -366,7 +367,8 @@ def test_a_law_notices_that(what: str) -> None:
 
 
 def test_every_law_has_a_planted_violation() -> None:
-    assert {law for law, _ in BROKEN.values()} == set(LAWS)
+    elsewhere = {law for law in LAWS if law.__module__ == hooks.__name__}
+    assert {law for law, _ in BROKEN.values()} == set(LAWS) - elsewhere
 
 
 def _folded(*facts: tuple[StepKey | None, Fact]) -> InstanceState:

@@ -7,7 +7,7 @@ import pytest
 from bindings.dynamic import tenant_host
 from emulator.domain import hooks
 from emulator.domain.hooks import TokenKey
-from emulator.engine import engine, tokens, turn
+from emulator.engine import residents, tokens, turn
 from emulator.testing.laws import moments
 from emulator.testing.laws.breach import LawBroken
 from tests.simulation.tenancy import histories
@@ -49,7 +49,7 @@ def test_the_law_is_broken_where_tenants_share_their_tokens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tenant_host, "scoped_token", shared_token)
-    for module in (hooks, tokens, engine, turn):
+    for module in (hooks, residents, tokens, turn):
         monkeypatch.setattr(module, "scope_of", no_scope)
     alone, together = histories(0, ["acme"]), histories(0, TENANTS)
     with pytest.raises(LawBroken, match="seclusion"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -21,6 +21,7 @@ LATEST: Final = "latest"
 """Stands for the id of the newest instance (as in wrangler)."""
 
 _NO_BODY: Final = object()
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 WORKFLOWS: Final = "/client/v4/accounts/local/workflows"
 _FORBIDDEN: Final = 403
 _TIMEOUT: Final = httpx.Timeout(60, connect=5)  # an answer may wait for a rollback
@@ -58,14 +59,20 @@ class Client:
     ) -> None:
         self._http.close()
 
-    def ask(self, method: str, *path: str, body: object = _NO_BODY) -> Any:
+    def ask(
+        self,
+        method: str,
+        *path: str,
+        body: object = _NO_BODY,
+        headers: Mapping[str, str] = _NO_HEADERS,
+    ) -> Any:
         """Send a request below the prefix; the `result` of the answer.
 
         Raises:
             NotReached: no emulator answers.
             ClickException: it refuses; the message is the server's.
         """
-        return self._envelope(method, path, {}, body)["result"]
+        return self._envelope(method, path, {}, body, headers)["result"]
 
     def page(self, *path: str, query: Mapping[str, object]) -> Page:
         """Read one page of a listing. Parameters that are None are not sent."""
@@ -108,9 +115,14 @@ class Client:
         raise self._refused(response.status_code, text)
 
     def _envelope(
-        self, method: str, path: tuple[str, ...], query: Mapping[str, object], body: object
+        self,
+        method: str,
+        path: tuple[str, ...],
+        query: Mapping[str, object],
+        body: object,
+        headers: Mapping[str, str] = _NO_HEADERS,
     ) -> Json:
-        response = self._send(method, path, query, body)
+        response = self._send(method, path, query, body, headers)
         try:
             envelope: Json = response.json()
             if envelope["success"]:
@@ -166,12 +178,18 @@ class Client:
         return "/".join((self._url + self._prefix, *(quote(part, safe="") for part in path)))
 
     def _send(
-        self, method: str, path: tuple[str, ...], query: Mapping[str, object], body: object
+        self,
+        method: str,
+        path: tuple[str, ...],
+        query: Mapping[str, object],
+        body: object,
+        headers: Mapping[str, str] = _NO_HEADERS,
     ) -> httpx.Response:
         # Not httpx's own JSON: it cannot write a lone surrogate, and the server shall say that.
         content = None if body is _NO_BODY else json.dumps(body)
         given = {key: str(value) for key, value in query.items() if value is not None}
-        headers = {} if content is None else {"content-type": "application/json"}
+        if content is not None:
+            headers = {"content-type": "application/json", **headers}
         with self._clear_errors():
             return self._http.request(
                 method, self._url_of(path), params=given, content=content, headers=headers

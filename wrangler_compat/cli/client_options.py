@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from wrangler_compat.cli.client import Client
 
 DEFAULT_URL = "http://localhost:8787"
+OWN_API = "/cdn-cgi/workflow-emulator"
+"""Where what Cloudflare does not have is asked for: hooks, streams."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from wrangler_compat.cli.progress import EXIT_CODES, mark_of
+from wrangler_compat.cli.progress import EXIT_CODES, awaited, mark_of
 from wrangler_compat.cli.wording import (
     Json,
     compact,
@@ -49,8 +49,42 @@ def show_workflow(workflow: Json) -> None:
     )
 
 
-def show_instance(workflow: str, instance_id: str, detail: Json) -> None:
-    """Print an instance: how it is, and its steps as a tree."""
+def show_hooks(hooks: Iterable[Json]) -> None:
+    """Print hooks, one a line."""
+    show_table(
+        ("Token", "Workflow", "Instance", "Status", "Created", "Kept until"),
+        (
+            (
+                each["token"],
+                each["workflowName"],
+                each["runId"],
+                each["status"],
+                when(each["createdAt"]),
+                each.get("retainUntil") and when(each["retainUntil"]),
+            )
+            for each in hooks
+        ),
+    )
+
+
+def show_hook(hook: Json) -> None:
+    """Print a hook, and whose it is."""
+    until = hook.get("retainUntil")
+    kept = [] if until is None else [_labelled("Kept", f"until {when(until)}")]
+    _print(
+        Text(printable(hook["token"]), "bold"),
+        _labelled("Id", hook["hookId"]),
+        _labelled("Held by", f"{hook['workflowName']} / {hook['runId']}"),
+        _labelled("Status", hook["status"] or "deleted"),
+        _labelled("Created", when(hook["createdAt"])),
+        *kept,
+        _labelled("Metadata", compact(hook["metadata"])),
+        _labelled("Webhook", "yes" if hook["isWebhook"] else "no"),
+    )
+
+
+def show_instance(workflow: str, instance_id: str, detail: Json, hooks: Sequence[Json]) -> None:
+    """Print an instance: how it is, the hooks it holds, and its steps as a tree."""
     steps = Tree(Text("Steps", "bold"))
     is_over = detail["status"] in EXIT_CODES
     for step in detail["steps"]:
@@ -59,6 +93,7 @@ def show_instance(workflow: str, instance_id: str, detail: Json) -> None:
     _print(
         Text(f"{workflow} / {instance_id}", "bold"),
         *_head(detail),
+        *(_labelled("Hook", printable(each["token"])) for each in hooks),
         *([steps] if steps.children else [Text("No steps")]),
     )
 
@@ -112,7 +147,7 @@ def _wait(steps: Tree, step: Json, is_over: bool) -> None:
     if step["output"] is not None:
         branch.add(Text(f"event {printable(step['output'])}"))
     elif not step["finished"]:
-        branch.add(Text(f"for the event {compact(step['event_type'])}"))
+        branch.add(Text(f"for {awaited(step)}"))
 
 
 _KINDS: Final = {"step": _do, "rollback": _do, "sleep": _sleep, "waitForEvent": _wait}
@@ -124,7 +159,9 @@ def _rest_line(name: str, step: Json, is_over: bool) -> Text:
         mark = "✓" if step["error"] is None else "✗"
         return _line(mark, name, step["start"], step["end"])
     line = _line("·" if is_over else "…", name, step["start"], None)
-    return line if is_over else line.append(f"  until {when(step['end'])}")
+    if is_over or step["end"] is None:
+        return line
+    return line.append(f"  until {when(step['end'])}")
 
 
 def _line(mark: str, name: str, start: str, end: str | None) -> Text:

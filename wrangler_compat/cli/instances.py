@@ -9,7 +9,7 @@ import click
 
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import CLOUDFLARE_KINDS
-from wrangler_compat.cli.client_options import Emulator, asks_emulator, json_value
+from wrangler_compat.cli.client_options import OWN_API, Emulator, asks_emulator, json_value
 from wrangler_compat.cli.following import follow
 from wrangler_compat.cli.wording import Json, pretty
 
@@ -105,7 +105,9 @@ def describe(
         return
     from wrangler_compat.cli.describing import show_instance
 
-    show_instance(workflow, known, detail)
+    with Emulator(url, token).connect(OWN_API) as client:
+        hooks = client.ask("GET", workflow, "instances", known, "hooks")
+    show_instance(workflow, known, detail, hooks)
 
 
 @instances.command()

@@ -14,6 +14,7 @@ COMMANDS: Final = {
     "dev": "wrangler_compat.cli.dev:dev",
     "dynamic": "wrangler_compat.cli.dynamic:dynamic",
     "export": "wrangler_compat.cli.export:export",
+    "hooks": "wrangler_compat.cli.hooks:hooks",
     "replay": "wrangler_compat.cli.replay:replay",
     "run": "wrangler_compat.cli.run:run",
     "schedules": "wrangler_compat.cli.schedules:schedules",

@@ -117,8 +117,8 @@ def _sleep(step: Json) -> Iterator[Moment]:
 
 
 def _wait(step: Json) -> Iterator[Moment]:
-    name, event_type = printable(step["name"]), compact(step["event_type"])
-    yield Moment(step["start"], f"… wait {name} for the event {event_type}", _planned_end(step))
+    name = printable(step["name"])
+    yield Moment(step["start"], f"… wait {name} for {awaited(step)}", _planned_end(step))
     if step["finished"]:
         time = f"({elapsed(step['start'], step['end'])})"
         if step["error"] is None:
@@ -128,7 +128,17 @@ def _wait(step: Json) -> Iterator[Moment]:
 
 
 def _planned_end(step: Json) -> str:
-    return "" if step["finished"] else f", until {when(step['end'])}"
+    return "" if step["finished"] or step["end"] is None else f", until {when(step['end'])}"
+
+
+def awaited(wait: Json) -> str:
+    """What a wait is for."""
+    from emulator.domain.entries import HOOK_CHANNEL  # msgspec takes long to import
+
+    event_type: str = wait["event_type"]
+    if event_type.startswith(HOOK_CHANNEL):
+        return "a payload of its hook"
+    return f"the event {compact(event_type)}"
 
 
 _KINDS: Final = {"step": _do, "rollback": _do, "sleep": _sleep, "waitForEvent": _wait}

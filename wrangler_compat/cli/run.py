@@ -92,15 +92,14 @@ async def _run(asked: _Asked, output: TextIO) -> NoReturn:
     from wrangler_compat.config import load_config
     from wrangler_compat.project import journal_of, open_project
     from wrangler_compat.rest.operations import Operations
-    from wrangler_compat.rest.requests import NewInstance
 
     config = load_config(asked.directory, asked.environment)
     journal = journal_of(config, asked.persist_to or ":memory:")
     opening = open_project(config, journal, fast_retries=asked.fast_retries, schedules="off")
     async with opening as project:
         operations = Operations(project.engine, since_ms=project.engine.now_ms())
-        new = NewInstance(asked.instance_id, asked.params)
-        made = await operations.create(asked.workflow, new)
+        named = {} if asked.instance_id is None else {"id": asked.instance_id}
+        made = await operations.create(asked.workflow, {"params": asked.params, **named})
         detail = await _to_its_end(operations, InstanceKey(asked.workflow, made))
         if asked.as_json:
             click.echo(pretty(detail), output)

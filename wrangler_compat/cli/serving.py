@@ -79,6 +79,8 @@ class _Process:
         stopped = asyncio.Event()
         self._heed_signals(asyncio.get_running_loop(), stopped)
         options = self._options
+        port: int = self._sockets[0].getsockname()[1]
+        url = _url(options.host or "localhost", port)
         journal = journal_of(
             self._config, options.journal_folder, full_durability=options.full_durability
         )
@@ -89,11 +91,11 @@ class _Process:
             keep_all=options.keep_all,
             fast_retries=options.fast_retries,
             schedules="catch up" if options.catch_up else "on",
+            base_url=url,
         )
         async with opening as project:
-            port: int = self._sockets[0].getsockname()[1]
             journal.publish_port(port)
-            introduction = await _introduction(project, options, port)
+            introduction = await _introduction(project, url)
             code = await self._answer_until(stopped, project, introduction)
         _leave(code)
 
@@ -202,7 +204,7 @@ def _bind(options: DevOptions, opened: ExitStack) -> list[socket.socket]:
     return sockets
 
 
-async def _introduction(project: Project, options: DevOptions, port: int) -> str:
+async def _introduction(project: Project, url: str) -> str:
     """What was found, and where it is."""
     config = project.config
     lines = [f"{config.name} ({config.path.name})"]
@@ -218,9 +220,12 @@ async def _introduction(project: Project, options: DevOptions, port: int) -> str
     lines += [f"  {warning}" for warning in config.warnings]
     if unfinished := await project.unfinished():
         lines.append(f"  {unfinished} unfinished instance{'s'[: unfinished > 1]} will go on")
-    host = options.host or "localhost"
-    lines.append(f"Listening on http://{f'[{host}]' if ':' in host else host}:{port}")
+    lines.append(f"Listening on {url}")
     return "\n".join(lines)
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _file_of(workflow: type, root: Path) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wrangler_compat.cli.client_options import Emulator, asks_emulator
+from wrangler_compat.cli.client_options import OWN_API, Emulator, asks_emulator
 from wrangler_compat.cli.following import INTERRUPTED
 from wrangler_compat.cli.wording import compact, pretty, printable
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     import httpx
 
-_PREFIX = "/cdn-cgi/workflow-emulator"
 _TAIL_INDEX = "x-workflow-stream-tail-index"
 
 
@@ -36,7 +35,7 @@ def list_streams(
     """List the streams of an instance of WORKFLOW: how many chunks they have, and whether more can come."""
     path = _path(Emulator(url, token), workflow, instance_id)
     with (
-        Emulator(url, token).connect(_PREFIX) as client,
+        Emulator(url, token).connect(OWN_API) as client,
         client.opened(*path, query={}) as response,
     ):
         rows: list[dict[str, Any]] = json.loads(response.read())["streams"]
@@ -88,7 +87,7 @@ def read(
     query = {"startIndex": start_index}
     try:
         with (
-            Emulator(url, token).connect(_PREFIX) as client,
+            Emulator(url, token).connect(OWN_API) as client,
             client.opened(*path, query=query, accepted="text/event-stream") as response,
         ):
             tail_index = int(response.headers[_TAIL_INDEX])

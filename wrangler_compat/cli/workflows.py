@@ -69,12 +69,20 @@ def describe(workflow: str, url: str, token: str | None, as_json: bool) -> None:
 @click.argument("workflow")
 @click.argument("params", callback=json_value, default="{}")
 @click.option("--id", "instance_id", help="The id of the instance.  [default: one is made up]")
+@click.option(
+    "--hook", help="A token that it holds from the start; if it is taken, nothing happens."
+)
+@click.option(
+    "--min-retention", help='For how long the token stays taken at least, such as "1 day".'
+)
 @click.option("--follow", "follows", is_flag=True, help="Watch the instance until it ends.")
 @asks_emulator
 def trigger(
     workflow: str,
     params: Any,
     instance_id: str | None,
+    hook: str | None,
+    min_retention: str | None,
     follows: bool,
     url: str,
     token: str | None,
@@ -87,8 +95,8 @@ def trigger(
     """
     # The API takes a text as JSON, for the sake of the SDK; so a text is sent as JSON.
     body = {"params": json.dumps(params) if isinstance(params, str) else params}
-    if instance_id is not None:
-        body["instance_id"] = instance_id
+    options = {"instance_id": instance_id, "hook": hook, "min_retention": min_retention}
+    body |= {name: value for name, value in options.items() if value is not None}
     with Emulator(url, token).connect() as client:
         made = client.ask("POST", workflow, "instances", body=body)
         created = f'Created instance "{made["id"]}" of "{workflow}".'

@@ -8,7 +8,8 @@ a client with 409, 429 or 5xx: Cloudflare's SDK would send the request again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -20,8 +21,10 @@ from emulator.errors import (
     Conflict,
     EmulatorError,
     EngineStopped,
+    HookConflictError,
     InstanceAlreadyExists,
     InstanceNotFound,
+    InvalidHook,
     InvalidInput,
     InvalidInstanceId,
     InvalidRetention,
@@ -45,7 +48,7 @@ class RemoteAnswer(NamedTuple):
     """How the remote API answers an error."""
 
     status: int
-    code: int
+    code: int | str
     message: str
 
 
@@ -57,17 +60,19 @@ REMOTE: Final[dict[type[EmulatorError], RemoteAnswer]] = {
     WorkflowNotFound: RemoteAnswer(404, 10200, "workflows.api.error.workflow.not_found"),
     InstanceNotFound: RemoteAnswer(404, 10400, "workflows.api.error.instance.not_found"),
     Conflict: RemoteAnswer(400, 10402, "workflows.api.error.instance.conflict"),
+    InvalidHook: RemoteAnswer(400, "invalid_hook", "workflows.api.error.body"),
+    HookConflictError: RemoteAnswer(409, "hook_conflict", "workflows.api.error.hook_conflict"),
     CannotTerminate: RemoteAnswer(400, 10401, "workflows.api.error.instance.cannot_terminate"),
     InstanceAlreadyExists: RemoteAnswer(400, 10405, "workflows.api.error.instance.already_exists"),
 }
-"""10402 and 10404 are ours."""
+"""10402 and 10404 are ours, and so are the codes of hooks, which no client of Cloudflare's asks for."""
 
 
 class LocalAnswer(NamedTuple):
     """How the explorer API answers an error. `text` is formed with `name`, `message`, `workflow` and `id`."""
 
     status: int
-    code: int
+    code: int | str
     text: str
 
 
@@ -79,6 +84,8 @@ LOCAL: Final[dict[type[EmulatorError], LocalAnswer]] = {
     NotFound: LocalAnswer(404, 10501, "{message}"),
     WorkflowNotFound: LocalAnswer(404, 10501, "Workflow '{workflow}' not found."),
     InstanceNotFound: LocalAnswer(404, 10501, "Workflow instance '{id}' not found."),
+    InvalidHook: LocalAnswer(400, "invalid_hook", "{message}"),
+    HookConflictError: LocalAnswer(409, "hook_conflict", "{message}"),
     StepNotFound: LocalAnswer(409, INTERNAL, "{name}: {message}"),
 }
 """`wrangler dev` answers some mistakes with 500, and so do we: its only client looks at the text."""
@@ -97,19 +104,27 @@ HINTS: Final[dict[type[EmulatorError], str]] = {
 """What is allowed, or what to do: where Cloudflare's texts do not say it, `messages` does."""
 
 
-def success(result: object, result_info: dict[str, Any] | None = None) -> Response:
+def success(
+    result: object, result_info: dict[str, Any] | None = None, status: int = 200
+) -> Response:
     """The envelope of an answer."""
     envelope: dict[str, Any] = {"success": True, "errors": [], "messages": [], "result": result}
     if result_info is not None:
         envelope["result_info"] = result_info
-    return _json(envelope, 200)
+    return _json(envelope, status)
 
 
-def failure(status: int, code: int, *texts: str, explanations: Iterable[str] = ()) -> Response:
-    """The envelope of a refusal: one error for each text. `explanations` say in words what a code does not."""
+def failure(
+    status: int,
+    code: int | str,
+    *texts: str,
+    explanations: Iterable[str] = (),
+    fields: Mapping[str, object] = MappingProxyType({}),
+) -> Response:
+    """The envelope of a refusal: one error for each text, with the `fields`. `explanations` say what a code does not."""
     envelope = {
         "success": False,
-        "errors": [{"code": code, "message": text} for text in texts],
+        "errors": [{"code": code, "message": text, **fields} for text in texts],
         "messages": [{"code": code, "message": explanation} for explanation in explanations],
         "result": None,
     }
@@ -142,9 +157,8 @@ async def remote_failure(_: Request, error: Exception) -> Response:
     assert isinstance(error, EmulatorError)
     status, code, message = remote_answer(error)
     _note(status, error)
-    return failure(
-        status, code, message, explanations=[*error.message.splitlines(), *_hints(error)]
-    )
+    explanations = [*error.message.splitlines(), *_hints(error)]
+    return failure(status, code, message, explanations=explanations, fields=fields_of(error))
 
 
 async def local_failure(request: Request, error: Exception) -> Response:
@@ -160,7 +174,21 @@ async def local_failure(request: Request, error: Exception) -> Response:
     lines = error.message.splitlines() or [""]  # several problems stand one a line
     texts = (text.format(name=error.name, message=line, **names) for line in lines)
     unsaid = [error.message] if isinstance(error, WorkflowNotFound) else []
-    return failure(status, code, *texts, explanations=[*unsaid, *_hints(error)])
+    explanations = [*unsaid, *_hints(error)]
+    return failure(status, code, *texts, explanations=explanations, fields=fields_of(error))
+
+
+def fields_of(error: EmulatorError) -> dict[str, object]:
+    """What an error tells beside its code and message, in JSON's spelling, such as `conflictingRunId`."""
+    fields: dict[str, object] = {_camel(field): getattr(error, field) for field in error.fields}
+    if isinstance(error, HookConflictError) and error.index is not None:
+        fields["index"] = error.index
+    return fields
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 async def crashed(_: Request, error: Exception) -> Response:

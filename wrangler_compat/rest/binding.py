@@ -23,7 +23,13 @@ from emulator.core.inputs import AttributesRequested, EventSent, Input
 from emulator.domain import values
 from emulator.domain.attributes import check_attributes
 from emulator.domain.duration import retention_ms
-from emulator.domain.hooks import TokenKey, check_token
+from emulator.domain.hooks import (
+    HookRequest,
+    TokenKey,
+    check_resume_id,
+    check_token,
+    min_retention,
+)
 from emulator.domain.instance import InstanceKey
 from emulator.domain.limits import MAX_BATCH_INSTANCES
 from emulator.domain.names import (
@@ -52,6 +58,7 @@ from wrangler_compat.rest.chunk_stream import (
 )
 from wrangler_compat.rest.dynamic import dynamic_routes
 from wrangler_compat.rest.event_stream import event_stream, frame, frames, wanted_events
+from wrangler_compat.rest.hooks import hook_routes
 from wrangler_compat.rest.operations import Operations
 from wrangler_compat.rest.requests import MAX_BODY_BYTES, read_body, segment
 
@@ -88,6 +95,7 @@ def binding_api(operations: Operations) -> Starlette:
             Route(one + "/streams/{namespace}/info", api.stream_info, methods=["GET"]),
             Route(one + "/streams/{namespace}", api.read_stream, methods=["GET"]),
             *dynamic_routes(operations.engine),
+            *hook_routes(operations),
         ],
         exception_handlers={
             EmulatorError: _refused,
@@ -109,7 +117,8 @@ class _BindingApi:
         batch = await _decoded(request, wire.NewInstances)
         if not 1 <= len(batch.instances) <= MAX_BATCH_INSTANCES:
             raise InvalidBatch(f"A batch is 1 to {MAX_BATCH_INSTANCES} instances.")
-        checked = [_checked_instance(each) for each in batch.instances]
+        now_ms = self._engine.now_ms()
+        checked = [_checked_instance(each, now_ms) for each in batch.instances]
         workflow = segment(request, "workflow")
         taken = await self._host.create(
             workflow, checked, may_be_taken=True, is_whole=batch.is_whole
@@ -133,7 +142,12 @@ class _BindingApi:
     async def resume(self, request: Request) -> Response:
         given = await _decoded(request, wire.Resume)
         payload = _checked_value(given.payload, f'the payload for the hook "{given.token.token}"')
-        return _answer(await self._host.resume_hook(given.token, payload, given.resume_id))
+        if given.resume_id is not None:
+            check_resume_id(given.resume_id)
+        record = await self._host.resume_hook(
+            given.token, payload, given.resume_id, given.checked_by
+        )
+        return _answer(record)
 
     async def end(self, request: Request) -> Response:
         try:
@@ -190,16 +204,12 @@ def _namespace(request: Request) -> str:
     return check_stream_name(segment(request, "namespace"))
 
 
-def _checked_instance(given: NewInstance) -> NewInstance:
+def _checked_instance(given: NewInstance, now_ms: int) -> NewInstance:
     for retention in (given.success_retention_ms, given.error_retention_ms):
         if retention is not None:
             retention_ms(retention)
     params = _checked_value(given.params, "params")
-    hook = given.hook
-    if hook is not None:
-        check_token(hook.token)
-        metadata = _checked_value(hook.metadata, "the metadata of the hook")
-        hook = msgspec.structs.replace(hook, metadata=metadata)
+    hook = None if given.hook is None else _checked_hook(given.hook, now_ms)
     if given.attributes is not None:
         check_attributes(given.attributes)
     return msgspec.structs.replace(
@@ -209,6 +219,18 @@ def _checked_instance(given: NewInstance) -> NewInstance:
         hook=hook,
         code=None,  # what code an instance runs is decided by the dispatcher, in the Worker
     )
+
+
+def _checked_hook(given: HookRequest, now_ms: int) -> HookRequest:
+    """What a creator may say of a hook; that it is a webhook, or which class its payloads are of, only `run()` says."""
+    retention = given.min_retention
+    if retention is not None:
+        left_ms = retention.duration_ms
+        if left_ms is None and retention.until_ms is not None:
+            left_ms = retention.until_ms - now_ms
+        min_retention(left_ms, now_ms)
+    metadata = _checked_value(given.metadata, "the metadata of the hook")
+    return HookRequest("", check_token(given.token), metadata, retention)
 
 
 def _checked_ask(item: Input) -> Input:

@@ -137,8 +137,10 @@ class _LocalApi:
 
     async def create(self, request: Request) -> Response:
         given = convert(await read_json(request), LocalInstance)
-        made = await self._operations.create(segment(request, "workflow"), given.new())
-        return success({"id": made})
+        workflow = segment(request, "workflow")
+        made = await self._operations.create(workflow, given.options())
+        hook = (await self._operations.created(InstanceKey(workflow, made))).hook
+        return success({"id": made} | ({} if hook is None else {"hook": hook}))
 
     async def describe(self, request: Request) -> Response:
         return success(local_detail(await self._operations.detail(_key(request))))

@@ -94,7 +94,7 @@ _OPERATIONS: Final = (
         "Create an instance",
         shapes.LocalCreated,
         body=LocalInstance,
-        refusals=(400, 404, 500),
+        refusals=(400, 404, 409, 500),
     ),
     Operation(
         "POST",

@@ -84,17 +84,26 @@ class Operation(NamedTuple):
 
 
 class Message(msgspec.Struct, forbid_unknown_fields=True):
-    """An error, or what explains it."""
+    """What explains an error."""
 
-    code: int
+    code: int | str
     message: str
+
+
+class Mistake(Message, rename="camel"):
+    """An error. When a token is taken it says by which run; `index` is the place in a batch."""
+
+    token: str | msgspec.UnsetType = msgspec.UNSET
+    conflicting_run_id: str | msgspec.UnsetType = msgspec.UNSET
+    conflicting_workflow: str | msgspec.UnsetType = msgspec.UNSET
+    index: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class Refusal(msgspec.Struct, forbid_unknown_fields=True):
     """The answer to a request that was not done: `errors` has what was wrong, one entry for each mistake."""
 
     success: Annotated[bool, msgspec.Meta(extra_json_schema={"const": False})]
-    errors: Annotated[list[Message], msgspec.Meta(min_length=1)]
+    errors: Annotated[list[Mistake], msgspec.Meta(min_length=1)]
     messages: list[Message]
     result: None
 
@@ -111,7 +120,7 @@ _REFUSALS: Final = {
     400: "The request is not valid, or the instance is not in a state that allows it.",
     403: "The token is missing or wrong, or the request comes from a page of another machine.",
     404: "There is no such workflow, instance, version or step.",
-    409: "There is no such step in the history of the instance.",
+    409: "The token is taken, or there is no such step in the history of the instance.",
     413: "The body is too large.",
     500: "The request is not valid in a way that `wrangler dev` answers so, or the emulator has failed.",
 }

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
-from uuid import NAMESPACE_URL, uuid4, uuid5
+from typing import Any, NamedTuple, TypeVar
+from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
+from bindings.host import create_instances
+from bindings.workflow import instance_asked_for
 from emulator.core.inputs import (
     DeleteRequested,
     EventSent,
@@ -24,9 +26,8 @@ from emulator.core.inputs import (
 )
 from emulator.core.state import InstanceState
 from emulator.domain import values
-from emulator.domain.duration import retention_ms
-from emulator.domain.instance import Creation, InstanceKey, TriggerSource
-from emulator.domain.names import check_new_instance_id, is_reserved_id
+from emulator.domain.instance import InstanceKey, TriggerSource
+from emulator.domain.names import is_reserved_id
 from emulator.domain.status import TERMINAL, InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 from emulator.engine.engine import Engine
@@ -42,7 +43,7 @@ from emulator.errors import (
 from emulator.journal.port import InstanceQuery, InstanceRow
 from emulator.projection.detail import InstanceDetail, detail
 from emulator.timing.clock import Clock, SystemClock
-from wrangler_compat.rest.requests import NewInstance, StatusChange
+from wrangler_compat.rest.requests import StatusChange
 
 ROLLBACK_PATIENCE_S = 30.0
 """How long an answer waits for the rollback that comes with a termination."""
@@ -57,6 +58,13 @@ class BatchDeleted(NamedTuple):
 
     deleted: list[str]
     missing: list[str]
+
+
+class CreatedInstance(NamedTuple):
+    """How an instance is that was created just now, and the hook that it was given: `{"hookId", "token"}`."""
+
+    status: InstanceStatus
+    hook: dict[str, str] | None
 
 
 class WorkerInfo(NamedTuple):
@@ -134,21 +142,34 @@ class Operations:
         journal = self.engine.journal
         return await journal.rows(query), await journal.count(query)
 
-    async def create(self, workflow: str, given: NewInstance) -> str:
-        """Create an instance; its id.
+    async def create(self, workflow: str, options: Mapping[str, Any]) -> str:
+        """Create an instance, with options of the binding's `create`; its id.
 
         Raises:
+            HookConflictError: the token is taken.
             InstanceAlreadyExists: the id is taken.
         """
-        [refusal] = await self._create(workflow, [self._creation(workflow, given)])
+        [refusal] = await self._create(workflow, [options], is_whole=False)
         if not isinstance(refusal, str):
             raise refusal
         return refusal
 
-    async def create_batch(self, workflow: str, given: Sequence[NewInstance]) -> list[str]:
-        """Create instances, all of them or none; the ids of those whose id was free."""
-        creations = [self._creation(workflow, each) for each in given]
-        return [made for made in await self._create(workflow, creations) if isinstance(made, str)]
+    async def create_batch(self, workflow: str, given: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Create instances, all of them or none; the ids of those whose id was free.
+
+        Raises:
+            HookConflictError: a token is taken, or claimed twice; nothing is created.
+        """
+        made = await self._create(workflow, given, is_whole=True)
+        return [each for each in made if isinstance(each, str)]
+
+    async def created(self, key: InstanceKey) -> CreatedInstance:
+        """What is told of an instance that was created just now.
+
+        Raises:
+            InstanceNotFound: it is gone already.
+        """
+        return await self.engine.read(key, _created)
 
     async def detail(self, key: InstanceKey) -> InstanceDetail:
         """Everything there is to see of an instance.
@@ -222,29 +243,18 @@ class Operations:
             [each for each in ids if not gone[each]],
         )
 
-    def _creation(self, workflow: str, given: NewInstance) -> Creation:
-        instance_id = str(uuid4()) if given.id is None else check_new_instance_id(given.id)
-        if is_reserved_id(instance_id):
+    async def _create(
+        self, workflow: str, given: Sequence[Mapping[str, Any]], *, is_whole: bool
+    ) -> list[str | EntityConflictError]:
+        now_ms = self.engine.now_ms()
+        new = [instance_asked_for(each, now_ms) for each in given]
+        if any(is_reserved_id(each.id) for each in new):
             # They are parts of paths here, or look like ids that Cloudflare makes up.
             raise InvalidInstanceId("(instance.invalid_id) Instance ID is invalid: it is reserved")
-        retention = given.retention
-        success, error = retention.success_retention, retention.error_retention
-        return Creation(
-            workflow,
-            instance_id,
-            values.encode(given.params, f'the params of instance "{instance_id}"'),
-            self.engine.now_ms(),
-            TriggerSource.API,
-            success_retention_ms=None if success is None else retention_ms(success),
-            error_retention_ms=None if error is None else retention_ms(error),
+        refusals = await create_instances(
+            self.engine, workflow, new, TriggerSource.API, is_whole=is_whole
         )
-
-    async def _create(
-        self, workflow: str, creations: Sequence[Creation]
-    ) -> list[str | EntityConflictError]:
-        self.engine.definition(workflow)
-        refusals = await self.engine.create(creations, may_be_taken=True)
-        return [refusal or made.id for made, refusal in zip(creations, refusals, strict=True)]
+        return [refusal or made.id for made, refusal in zip(new, refusals, strict=True)]
 
     async def _pages(self, query: InstanceQuery) -> AsyncIterator[list[InstanceRow]]:
         query = query._replace(limit=_PAGE_ROWS)
@@ -286,6 +296,12 @@ async def _unless(
     return True
 
 
+def _created(state: InstanceState) -> CreatedInstance:
+    claimed = [hook for hook in state.hooks.values() if hook.at_start]
+    hook = {"hookId": claimed[0].hook_id, "token": claimed[0].token} if claimed else None
+    return CreatedInstance(state.status, hook)
+
+
 def _ended_status(state: InstanceState) -> InstanceStatus | None:
     return state.status if state.is_terminal else None
 
@@ -296,7 +312,7 @@ def _input_of(change: StatusChange) -> Input:
     inputs: dict[str, Callable[[], Input]] = {
         "pause": PauseRequested,
         "resume": ResumeRequested,
-        "terminate": lambda: TerminateRequested(rollback=change.rollback),
+        "terminate": lambda: TerminateRequested(change.rollback, change.reason),
         "restart": lambda: RestartRequested(step),
     }
     return inputs[change.status]()

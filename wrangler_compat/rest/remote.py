@@ -230,7 +230,7 @@ class _RemoteApi:
     async def create(self, request: Request) -> Response:
         given = convert(await read_json(request), RemoteInstance)
         definition = self._definition(request)
-        made = await self._operations.create(definition.name, given.new())
+        made = await self._operations.create(definition.name, given.options())
         return success(await self._short(definition, made))
 
     async def create_batch(self, request: Request) -> Response:
@@ -240,7 +240,8 @@ class _RemoteApi:
                 f"A batch is 1 to {MAX_BATCH_INSTANCES} instances, and this one has {len(given)}."
             )
         definition = self._definition(request)
-        made = await self._operations.create_batch(definition.name, [each.new() for each in given])
+        options = [each.options() for each in given]
+        made = await self._operations.create_batch(definition.name, options)
         return success(await asyncio.gather(*(self._short(definition, each) for each in made)))
 
     async def delete_batch(self, request: Request) -> Response:
@@ -350,13 +351,14 @@ class _RemoteApi:
         }
 
     async def _short(self, definition: WorkflowDefinition, instance_id: str) -> Json:
+        status, hook = await self._operations.created(InstanceKey(definition.name, instance_id))
         return {
             "id": instance_id,
-            "status": await self._operations.status(InstanceKey(definition.name, instance_id)),
+            "status": status,
             "version_id": version_id(definition),
             "workflow_id": workflow_id(definition),
             "trigger_source": TriggerSource.API,
-        }
+        } | ({} if hook is None else {"hook": hook})
 
 
 def _key(request: Request) -> InstanceKey:

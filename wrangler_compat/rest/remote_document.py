@@ -126,7 +126,14 @@ _INSTANCE_OPERATIONS: Final = (
         ),
         info=shapes.InstancePageInfo,
     ),
-    Operation("POST", _INSTANCES, "Create an instance", shapes.InstanceShort, body=RemoteInstance),
+    Operation(
+        "POST",
+        _INSTANCES,
+        "Create an instance",
+        shapes.InstanceShort,
+        body=RemoteInstance,
+        refusals=(400, 404, 409),
+    ),
     Operation(
         "POST",
         _INSTANCES + "/batch",
@@ -134,6 +141,7 @@ _INSTANCE_OPERATIONS: Final = (
         list[shapes.InstanceShort],
         body=_BATCH,
         body_is_required=True,
+        refusals=(400, 404, 409),
     ),
     Operation(
         "POST",

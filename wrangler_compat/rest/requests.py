@@ -10,14 +10,19 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, TypeVar, cast
 from urllib.parse import unquote
 
 import msgspec
 from msgspec import inspect
 from starlette.requests import Request
 
-from emulator.domain.limits import MAX_BATCH_INSTANCES, MAX_CRON_CHARS, MAX_STEP_NAME_CHARS
+from emulator.domain.limits import (
+    MAX_BATCH_INSTANCES,
+    MAX_CRON_CHARS,
+    MAX_REASON_UNITS,
+    MAX_STEP_NAME_CHARS,
+)
 from emulator.domain.names import check_instance_id
 from emulator.errors import InvalidInput, InvalidInstanceId, PayloadTooLarge
 
@@ -46,14 +51,6 @@ class Retention(msgspec.Struct, frozen=True):
     error_retention: int | str | None = None
 
 
-class NewInstance(NamedTuple):
-    """An instance to create. No id: one is made up. No params: an empty object (as `wrangler dev` has it)."""
-
-    id: str | None
-    params: object
-    retention: Retention = Retention()
-
-
 class RestartTarget(msgspec.Struct, frozen=True):
     """The step to restart from: its name in the code, the how-many-th of that name."""
 
@@ -68,20 +65,63 @@ class StatusChange(msgspec.Struct, frozen=True):
     status: Literal["pause", "resume", "terminate", "restart"]
     rollback: bool = False
     from_: RestartTarget | None = msgspec.field(name="from", default=None)
+    reason: Annotated[str, msgspec.Meta(max_length=MAX_REASON_UNITS)] | None = None
 
 
-class LocalInstance(msgspec.Struct, frozen=True):
+_Hook = Annotated[
+    Any,
+    msgspec.Meta(
+        description='A token of at most 512 bytes, or `{"token", "metadata"?, "min_retention"?}`.',
+        extra_json_schema={"type": ["string", "object", "null"]},
+    ),
+]
+_MinRetention = Annotated[
+    Any,
+    msgspec.Meta(
+        description="For how long the token stays taken at least: milliseconds, or a duration text.",
+        extra_json_schema={"type": ["number", "string", "null"]},
+    ),
+]
+_Attributes = Annotated[
+    Any,
+    msgspec.Meta(
+        description="Small texts by which people find the instance.",
+        extra_json_schema={"type": ["object", "null"]},
+    ),
+]
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """What an instance can begin with (Workflow SDK: atomic start). The binding checks it: see `bindings.workflow`."""
+
+    hook: _Hook = None
+    min_retention: _MinRetention = None
+    min_retention_js: _MinRetention = msgspec.field(name="minRetention", default=None)
+    experimental_hook: _Hook = None
+    experimental_min_retention: _MinRetention = msgspec.field(
+        name="experimental_minRetention", default=None
+    )
+    attributes: _Attributes = None
+
+    def with_options(self, **options: object) -> dict[str, Any]:
+        """What was given of it, and more, as options of the binding's `create`. What is None was not given."""
+        names = zip(Claims.__struct_fields__, Claims.__struct_encode_fields__, strict=True)
+        given = {sent: getattr(self, field) for field, sent in names} | options
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class LocalInstance(Claims, frozen=True):
     """The body of a creation, as the explorer API has it."""
 
     id: str | None = None
     params: Any = msgspec.UNSET
 
-    def new(self) -> NewInstance:
-        """What it asks for."""
-        return NewInstance(self.id, {} if self.params is msgspec.UNSET else self.params)
+    def options(self) -> dict[str, Any]:
+        """What it asks for: options of the binding's `create`. No params: an empty object (as `wrangler dev` has it)."""
+        return self.with_options(id=self.id) | _params(self.params)
 
 
-class RemoteInstance(msgspec.Struct, frozen=True):
+class RemoteInstance(Claims, frozen=True):
     """The body of a creation, as Cloudflare's API has it. The location means nothing here."""
 
     instance_id: str | None = None
@@ -94,14 +134,19 @@ class RemoteInstance(msgspec.Struct, frozen=True):
         | None
     ) = None
 
-    def new(self) -> NewInstance:
-        """What it asks for. The SDK sends params as JSON text, wrangler as the value itself."""
-        params: object = {} if self.params is msgspec.UNSET else self.params
+    def options(self) -> dict[str, Any]:
+        """What it asks for: options of the binding's `create`. The SDK sends params as JSON text, wrangler as they are."""
+        params: object = self.params
         if isinstance(params, str):
             # Not JSON: a text that is meant as one.
             with suppress(msgspec.DecodeError, UnicodeEncodeError):
                 params = msgspec.json.decode(params)
-        return NewInstance(self.instance_id, params, self.instance_retention)
+        retention = msgspec.structs.asdict(self.instance_retention)
+        return self.with_options(id=self.instance_id, retention=retention) | _params(params)
+
+
+def _params(given: object) -> dict[str, Any]:
+    return {} if given is msgspec.UNSET else {"params": given}
 
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
@@ -217,11 +262,13 @@ def status_change(body: object) -> StatusChange:
     """A change of status.
 
     Raises:
-        InvalidInput: it is none, or asks for a rollback of something else than a termination.
+        InvalidInput: it is none, or has a rollback or a reason of something else than a termination.
     """
     change = convert(body, StatusChange)
     if change.rollback and change.status != "terminate":
         raise InvalidInput("'rollback' is only valid when terminating.")
+    if change.reason is not None and change.status != "terminate":
+        raise InvalidInput("'reason' is only valid when terminating.")
     return change
 
 

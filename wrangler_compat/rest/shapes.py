@@ -228,10 +228,18 @@ class LocalRow(Shape):
     created_on: Instant
 
 
+class ClaimedHook(Shape, rename="camel"):
+    """The hook that an instance was created with."""
+
+    hook_id: str
+    token: str
+
+
 class LocalCreated(Shape):
     """The id of an instance that was created."""
 
     id: str
+    hook: ClaimedHook | msgspec.UnsetType = msgspec.UNSET
 
 
 class LocalInstanceDetail(Shape):
@@ -401,8 +409,8 @@ class VersionGraph(VersionIdentity):
     graph: None
 
 
-class InstanceShort(Shape):
-    """An instance that was created."""
+class InstanceIdentity(Shape):
+    """What an instance is called, and how it is."""
 
     id: str
     status: InstanceStatus
@@ -411,7 +419,13 @@ class InstanceShort(Shape):
     trigger_source: TriggerSource
 
 
-class RemoteRow(InstanceShort):
+class InstanceShort(InstanceIdentity):
+    """An instance that was created."""
+
+    hook: ClaimedHook | msgspec.UnsetType = msgspec.UNSET
+
+
+class RemoteRow(InstanceIdentity):
     """An instance in a list."""
 
     created_on: Instant

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
 from bindings import Workflow, WorkflowInstance
 from bindings.host import (
+    WEBHOOK_PATH,
     Chunk,
     ChunkSource,
     EngineHost,
@@ -71,18 +73,24 @@ class ProjectHost:
         return await self._on_host(lambda host: host.hook(token))
 
     async def resume_hook(
-        self, token: TokenKey, payload: msgspec.Raw, resume_id: str | None
+        self,
+        token: TokenKey,
+        payload: msgspec.Raw,
+        resume_id: str | None,
+        checked_by: str | None = None,
     ) -> HookRecord:
         """See `Host`."""
-        return await self._on_host(lambda host: host.resume_hook(token, payload, resume_id))
+        return await self._on_host(
+            lambda host: host.resume_hook(token, payload, resume_id, checked_by)
+        )
 
     async def now_ms(self) -> int:
         """See `Host`."""
         return await self._on_host(lambda host: host.now_ms())
 
-    def base_url(self) -> str:
+    def webhook_url(self, token: str) -> str:
         """See `Host`."""
-        return ""
+        return WEBHOOK_PATH + quote(token, safe="")
 
     async def status(self, key: InstanceKey) -> StatusReport:
         """See `Host`."""

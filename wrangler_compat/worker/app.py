@@ -15,9 +15,11 @@ from starlette.requests import Request as IncomingRequest
 from starlette.responses import PlainTextResponse
 from starlette.responses import Response as OutgoingResponse
 
-from wrangler_compat.worker.http import Request, Response
+from wrangler_compat.worker.http import Request
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from starlette.types import Receive, Scope, Send
 
     from wrangler_compat.worker.entrypoint import Worker
@@ -62,7 +64,8 @@ class WorkerApp:
 
     async def _fetch(self, request: Request) -> OutgoingResponse:
         try:
-            return _outgoing(await self._worker.fetch(request))
+            response = await self._worker.fetch(request)
+            return outgoing(response.status, response.headers.items(), response.body or b"")
         except Exception:
             _log.exception("fetch of %s %s failed", request.method, request.url)
             return PlainTextResponse(traceback.format_exc(), 500)
@@ -94,17 +97,11 @@ def _request(incoming: IncomingRequest, body: bytes) -> Request:
     )
 
 
-def _outgoing(response: Response) -> OutgoingResponse:
-    body = response.body or b""
-    outgoing = OutgoingResponse(body, response.status)
-    headers = [
-        (name.lower(), value)
-        for name, value in response.headers.items()
-        if name.lower() != "content-length"
-    ]
-    if response.status not in (204, 304):
-        headers.append(("content-length", str(len(body))))
-    outgoing.raw_headers = [
-        (name.encode("latin-1"), value.encode("latin-1")) for name, value in headers
-    ]
-    return outgoing
+def outgoing(status: int, headers: Iterable[tuple[str, str]], body: bytes) -> OutgoingResponse:
+    """What is sent of a response that user code has made. Its length is counted, whatever its headers say."""
+    kept = [(name.lower(), value) for name, value in headers if name.lower() != "content-length"]
+    if status not in (204, 304):
+        kept.append(("content-length", str(len(body))))
+    answer = OutgoingResponse(body, status)
+    answer.raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in kept]
+    return answer

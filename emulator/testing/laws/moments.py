@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from emulator.core.state import InstanceState
+from emulator.domain.hooks import HookRecord, HookStage
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 from emulator.journal.port import InstanceRow
@@ -30,6 +31,35 @@ def agreement_of_row(row: InstanceRow, folded: InstanceState) -> None:
     true = (folded.status, folded.modified_ms, folded.started_ms, folded.ended_ms)
     if shown != true:
         raise LawBroken("agreement", row.creation.key, f"the row says {shown}, the fold {true}")
+
+
+def agreement_of_hooks(folded: InstanceState, stored: Iterable[HookRecord], now_ms: int) -> None:
+    """The hooks of an instance by the journal's table and by the fold of its journal are the same.
+
+    What the end has left of a token may have gone, or to somebody else, once its time was up.
+    """
+    shown = {hook.hook_id: hook for hook in stored}
+    for hook in folded.hooks.values():
+        row = shown.pop(hook.hook_id, None)
+        held_ms = 0 if hook.retain_until_ms is None else hook.retain_until_ms
+        is_live = not folded.is_terminal and not hook.disposed_seq
+        is_retained = folded.is_terminal and not hook.disposed_seq and held_ms > now_ms
+        stage = row and row.stage
+        if (is_live and stage is not HookStage.LIVE) or (is_retained and stage is None):
+            text = f"{hook.token} is {stage} in the table, and held by the fold"
+            raise LawBroken("agreement", folded.creation.key, text)
+        is_over = folded.is_terminal and stage is HookStage.LIVE
+        if is_over or (hook.disposed_seq and row is not None):
+            text = f"{hook.token} is {stage} in the table, and not held by the fold"
+            raise LawBroken("agreement", folded.creation.key, text)
+        if row is not None and row.retain_until_ms != hook.retain_until_ms:
+            text = (
+                f"{hook.token} is retained until {row.retain_until_ms}, by the fold until {held_ms}"
+            )
+            raise LawBroken("agreement", folded.creation.key, text)
+    for row in shown.values():
+        if row.stage is HookStage.LIVE:
+            raise LawBroken("agreement", folded.creation.key, f"{row.token} is not in the fold")
 
 
 def agreement_of_counts(

@@ -171,7 +171,9 @@ class _Deadlines:
                 self._timeouts[step] = timeout_ms(config)
             case facts.SleepStarted(wake_ms=due_ms, until=until):
                 self._due[step] = (due_ms, not until)
-            case facts.WaitStarted(deadline_ms=due_ms) if due_ms is not None:
+            case facts.WaitStarted(deadline_ms=None):
+                self._due.pop(step, None)
+            case facts.WaitStarted(deadline_ms=int() as due_ms):
                 self._due[step] = (due_ms, True)
             case facts.AttemptFailed(error=error, retry_delay_ms=delay_ms):
                 self._judge_timeout(step, at_ms, error)

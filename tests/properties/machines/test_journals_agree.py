@@ -6,12 +6,14 @@ import asyncio
 import tempfile
 from collections.abc import Coroutine
 from itertools import product
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec.structs import replace
 
 from emulator.domain.entries import (
     AttemptStarted,
@@ -23,6 +25,7 @@ from emulator.domain.entries import (
     WorkflowRunning,
     WorkflowStarted,
 )
+from emulator.domain.hooks import HookRecord, HookStage, TokenKey
 from emulator.domain.instance import InstanceKey
 from emulator.domain.names import RESERVED
 from emulator.domain.status import InstanceStatus
@@ -34,6 +37,7 @@ from emulator.journal.port import (
     Commit,
     Cut,
     EntryRow,
+    HookQuery,
     InstanceQuery,
     InstanceRow,
     Journal,
@@ -42,7 +46,15 @@ from emulator.journal.port import (
     TimerRow,
 )
 from emulator.journal.sqlite import SqliteJournal
-from tests.strategies import entries, instance_keys, instance_rows, step_keys, stored_values
+from tests.strategies import (
+    TOKENS,
+    entries,
+    hook_records,
+    instance_keys,
+    instance_rows,
+    step_keys,
+    stored_values,
+)
 
 T = TypeVar("T")
 WORKFLOWS = ("orders", "mail", "none")
@@ -81,6 +93,8 @@ class Journals(RuleBasedStateMachine):
         self.lengths: dict[tuple[int, str], int] = {}
         self.last_number = 0
         self.last_seq = 0
+        self.hooks: dict[TokenKey, HookRecord] = {}
+        self.last_hook = 0
         for journal in self.journals:
             self.run(journal.open())
 
@@ -225,6 +239,58 @@ class Journals(RuleBasedStateMachine):
         self.forget(number)
         self.write(Commit(deleted=[number]))
 
+    @rule(data=st.data(), now_ms=due_times_ms)
+    def claim_tokens(self, data: st.DataObject, now_ms: int) -> None:
+        """Some that are free, among them perhaps one whose retention is over."""
+        claimed: dict[TokenKey, HookRecord] = {}
+        for _ in range(data.draw(st.integers(1, 3))):
+            self.last_hook += 1
+            hook = data.draw(hook_records(f"hook_{self.last_hook}", due_times_ms))
+            former = self.hooks.get(hook.key)
+            if hook.key not in claimed and (former is None or not former.holds_at(now_ms)):
+                claimed[hook.key] = hook
+        self.hold(list(claimed.values()))
+
+    @precondition(lambda self: self.hooks)
+    @rule(data=st.data(), stage=st.sampled_from(HookStage), until_ms=due_times_ms)
+    def change_hook(self, data: st.DataObject, stage: HookStage, until_ms: int) -> None:
+        hook = data.draw(st.sampled_from(sorted(self.hooks.values(), key=attrgetter("hook_id"))))
+        self.hold([replace(hook, stage=stage, retain_until_ms=until_ms)])
+
+    @precondition(lambda self: self.hooks)
+    @rule(data=st.data())
+    def hand_over_in_one_commit(self, data: st.DataObject) -> None:
+        former = data.draw(st.sampled_from(sorted(self.hooks.values(), key=attrgetter("hook_id"))))
+        self.last_hook += 1
+        drawn = data.draw(hook_records(f"hook_{self.last_hook}", due_times_ms))
+        heir = replace(drawn, instance_id=former.instance_id, token=former.token)
+        self.hold(data.draw(st.permutations([replace(former, stage=HookStage.RELEASED), heir])))
+
+    @rule(data=st.data())
+    def release_one_that_is_not_there(self, data: st.DataObject) -> None:
+        gone = data.draw(hook_records("hook_0", due_times_ms))
+        self.hold([replace(gone, stage=HookStage.RELEASED)])
+
+    @rule(until_ms=due_times_ms)
+    def forget_tokens(self, until_ms: int) -> None:
+        for journal in self.journals:
+            self.run(journal.forget_tokens(until_ms))
+        self.hooks = {
+            key: hook
+            for key, hook in self.hooks.items()
+            if hook.stage is HookStage.LIVE or hook.holds_at(until_ms)
+        }
+
+    def hold(self, hooks: list[HookRecord]) -> None:
+        self.write(Commit(hooks={hook.hook_id: hook for hook in hooks}))
+        by_id = {hook.hook_id: hook for hook in self.hooks.values()}
+        for hook in hooks:
+            if hook.hook_id in by_id:
+                del self.hooks[hook.key]
+        for hook in hooks:
+            if hook.stage is not HookStage.RELEASED:
+                self.hooks[hook.key] = hook
+
     @rule(ticks=st.lists(tick_rows, min_size=1))
     def settle_ticks(self, ticks: list[TickRow]) -> None:
         self.write(Commit(ticks=ticks))
@@ -261,6 +327,7 @@ class Journals(RuleBasedStateMachine):
             [await journal.due(until_ms, limit) for until_ms, limit in ((9, 99), (3, 2), (4, 99))],
             [await journal.next_due_ms(after_ms) for after_ms in (0, 3, 9)],
             await self.listings(journal),
+            await self.tokens(journal),
             await journal.stream_states(list(product([*self.rows, 999_999], STREAMS))),
             [await journal.streams(key) for key in keys],
             [
@@ -269,6 +336,19 @@ class Journals(RuleBasedStateMachine):
                 for page in ((0, 9, 99_999), (1, 2, 99_999), (0, 9, 12), (0, 0, 0))
             ],
         ]
+
+    async def tokens(self, journal: Journal) -> list[object]:
+        """What is asked about hooks; who holds a token is also what the rules above have made of it."""
+        wanted = [TokenKey(scope, token) for scope in ("", "tenant") for token in TOKENS]
+        assert await journal.holders(wanted) == self.hooks
+        everything = await journal.hooks(HookQuery())
+        assert {hook.key: hook for hook in everything} == self.hooks
+        pages = [HookQuery("orders"), HookQuery("mail", "tenant:x"), HookQuery("none", "x")]
+        pages.append(HookQuery(limit=2))
+        if len(everything) > 1:
+            last = everything[1]
+            pages.append(HookQuery(after=(last.created_ms, last.hook_id), limit=1))
+        return [everything, [await journal.hooks(page) for page in pages]]
 
     async def listings(self, journal: Journal) -> list[object]:
         found: list[object] = []

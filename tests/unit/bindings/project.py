@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, Self
 
 from bindings import Workflow, WorkflowEntrypoint, WorkflowInstance, WorkflowStep
-from bindings.ambient import hosting
+from bindings.ambient import current_host, hosting
 from bindings.entrypoint import program_of
 from bindings.host import EngineHost
 from emulator.domain.instance import InstanceKey
@@ -27,7 +27,7 @@ from emulator.domain.values import JsDict
 from emulator.engine.engine import Engine
 from emulator.engine.programs import WorkflowDefinition
 from emulator.journal.memory import MemoryJournal
-from emulator.journal.port import InstanceQuery
+from emulator.journal.port import HookQuery, InstanceQuery, Journal
 from emulator.testing.clock import LoopClock
 from emulator.testing.loop import run as run_in_virtual_time
 
@@ -96,7 +96,7 @@ class Project:
             preserve_non_retryable_message=preserve_non_retryable_message,
         )
 
-    async def __aenter__(self) -> Project:
+    async def __aenter__(self) -> Self:
         await self._start()
         return self
 
@@ -112,7 +112,7 @@ class Project:
 
     async def _start(self) -> None:
         self.engine = Engine(
-            self.journal,
+            self.way_to_journal(),
             self.clock,
             [self._definition],
             max_live=self._max_live,
@@ -123,6 +123,15 @@ class Project:
         self._hosting.close()
         self._hosting.enter_context(hosting(self.host, asyncio.get_running_loop()))
         self.workflow = Workflow(self.host, NAME)
+
+    def way_to_journal(self) -> Journal:
+        """The journal, as an engine that starts now shall see it."""
+        return self.journal
+
+    async def crash(self) -> None:
+        """Let the engine die as with a killed process, and start a new one on the same journal."""
+        await self.engine.kill()
+        await self._start()
 
     def now_ms(self) -> int:
         """The time of the engine."""
@@ -174,9 +183,19 @@ class Project:
             row.creation.id for row in await self.journal.rows(InstanceQuery(NAME, limit=9_999))
         }
 
+    async def tokens(self) -> dict[str, str]:
+        """The tokens that are held, or retained, and by which instance."""
+        hooks = await self.journal.hooks(HookQuery(limit=9_999))
+        return {hook.token: hook.instance_id for hook in hooks if hook.holds_at(self.now_ms())}
+
     async def timers(self) -> int:
         """How many timers the journal has."""
         return len(await self.journal.due(2**60, 1_000_000))
+
+
+def orders() -> Workflow:
+    """The binding of the project that runs, for code in a workflow."""
+    return Workflow(current_host("a test"), NAME)
 
 
 def _key(instance: WorkflowInstance | str) -> InstanceKey:

@@ -317,6 +317,28 @@ BAD_REQUESTS: list[tuple[str, str, bytes]] = [
         "/orders/instances",
         b'{"instances": [{"id": "a", "params": 1, "error_retention_ms": 9999999999999}]}',
     ),
+    *(
+        (
+            "POST",
+            "/orders/instances",
+            b'{"instances": [{"id": "a", "params": 1, "hook": ' + hook + b"}]}",
+        )
+        for hook in (
+            b'{"hook_id": "", "token": " "}',
+            b'{"hook_id": "", "token": "t", "metadata": {"$": "bytes"}}',
+            b'{"hook_id": "", "token": "t", "min_retention": {}}',
+            b'{"hook_id": "", "token": "t", "min_retention": {"duration_ms": 0}}',
+            b'{"hook_id": "", "token": "t", "min_retention": {"duration_ms": 2592000001}}',
+            b'{"hook_id": "", "token": "t", "min_retention": {"until_ms": 1}}',
+            b'{"hook_id": "", "token": "t", "min_retention": {"until_ms": 9999999999999}}',
+        )
+    ),
+    ("POST", "/find", b'"no$"'),
+    ("POST", "/holder", b'"t"'),
+    ("POST", "/resume", b'{"token": ["", "t"]}'),
+    ("POST", "/resume", b'{"token": ["", "t"], "payload": {"$": 1}}'),
+    ("POST", "/orders/instances/a", b'{"ask": "wake_up", "labels": 1}'),
+    ("POST", "/orders/instances/a", b'{"ask": "attributes", "changes": {"$a": "b"}}'),
     ("POST", "/orders/instances/a", b"[]"),
     ("POST", "/orders/instances/a", b'{"ask": "explode"}'),
     ("POST", "/orders/instances/a", b'{"ask": "terminate", "rollback": 1}'),

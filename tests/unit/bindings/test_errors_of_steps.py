@@ -45,6 +45,7 @@ REBUILT = [
     (Declined("card"), StepError, "Declined", "card"),
     (KeyError("k"), StepError, "KeyError", "'k'"),
     (RuntimeError(), StepError, "RuntimeError", ""),
+    (ValueError("half \ud83d"), ValueError, "ValueError", "half \ufffd"),
     (SystemExit(3), StepError, "SystemExit", "3"),
     (KeyboardInterrupt(), StepError, "KeyboardInterrupt", ""),
     (asyncio.CancelledError("by hand"), StepError, "CancelledError", "by hand"),

@@ -26,6 +26,7 @@ except SystemExit:
         ["workflows", "instances", "--help"],
         ["workflows", "trigger"],
         ["schedules", "next", "--help"],
+        ["hooks", "list", "--help"],
         ["streams", "read", "--help"],
         ["dynamic", "publish", "--help"],
     ],

@@ -43,6 +43,7 @@ from emulator.domain.entries import (
     WorkflowStarted,
 )
 from emulator.domain.failure import Failure
+from emulator.domain.hooks import HookRecord, HookStage
 from emulator.domain.instance import Creation
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
@@ -109,6 +110,8 @@ class Stored:
     entries: dict[int, Entry] = field(default_factory=dict[int, Entry])
     timers: dict[StepKey, int] = field(default_factory=dict[StepKey, int])
     taken: list[int] = field(default_factory=list[int])
+    hooks: dict[str, HookRecord] = field(default_factory=dict[str, HookRecord])
+    is_deleted: bool = False
 
     def commit(self, decision: Decision) -> None:
         if decision.cut_made:
@@ -131,18 +134,33 @@ class Stored:
                 self.timers.pop(step, None)
             else:
                 self.timers[step] = due_ms
+        for hook_id, record in decision.hooks.items():
+            self.hooks.pop(hook_id, None)
+            if record.stage is not HookStage.RELEASED:
+                self.hooks[hook_id] = record
+        self.is_deleted |= decision.deleted
 
     def fold(self) -> InstanceState:
         return fold(CREATION, sorted(self.entries.items()))
 
     def check(self, state: InstanceState) -> None:
-        """The laws of fold and of timers."""
+        """The laws of fold, of hooks and of timers."""
         assert self.fold() == state
+        assert self.hooks == ({} if self.is_deleted else _hooks_held(state))
         assert self.timers.items() <= _deadlines(state).items()
         if state.status not in (InstanceStatus.PAUSED, InstanceStatus.WAITING_FOR_PAUSE):
             missing = _deadlines(state).keys() - self.timers.keys()
             # A retry that is due is not armed any more: it starts when it is asked for.
             assert all(step.kind is StepKind.DO for step in missing)
+
+
+def _hooks_held(state: InstanceState) -> dict[str, HookRecord]:
+    stages = {hook.hook_id: hook.stage(state.ended_ms) for hook in state.hooks.values()}
+    return {
+        hook_id: state.hooks[hook_id].record(CREATION, stage)
+        for hook_id, stage in stages.items()
+        if stage is not HookStage.RELEASED
+    }
 
 
 def _deadlines(state: InstanceState) -> dict[StepKey, int]:
@@ -191,6 +209,7 @@ class Case:
             self.last = decide(self.state, spoken, self.now_ms)
             if self.last.refusal is not None:
                 assert not [*self.last.entries, *self.last.effects, *self.last.timers]
+                assert not self.last.hooks
             self.stored.commit(self.last)
             self.stored.check(self.state)  # so a refused decision has changed nothing
         return self

@@ -109,7 +109,6 @@ def test_ids_that_cloudflare_keeps_for_itself_are_known(
         "n" * 256,
         "\U0001f600" * 128,
         "\u00e9" * 256,
-        "\ud800",
     ],
 )
 def test_a_step_may_have_almost_any_name(name: str) -> None:
@@ -118,7 +117,7 @@ def test_a_step_may_have_almost_any_name(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["n" * 257, "\U0001f600" * 128 + "x", "a\nb", "a\tb", "\x00", "\x1f", 5, None],
+    ["n" * 257, "\U0001f600" * 128 + "x", "\ud800", "a\nb", "a\tb", "\x00", "\x1f", 5, None],
 )
 def test_a_bad_step_name_has_cloudflares_message(name: object) -> None:
     with pytest.raises(InvalidStepName) as caught:

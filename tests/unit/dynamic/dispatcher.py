@@ -87,7 +87,7 @@ class Dispatcher:
             [WorkflowDefinition(NAME, lambda: programs[0]())],
             max_live=self._max_live,
         )
-        host = EngineHost(self.engine, lambda: "http://localhost:8787")
+        host = EngineHost(self.engine, "http://localhost:8787")
         programs.append(
             self.tenants.program_of(self._workflow, SimpleNamespace(), self._env, defaults, host)
         )

@@ -19,7 +19,7 @@ from tests.unit.dynamic.dispatcher import NAME, Dispatcher, key, source
 Isolation = Literal["none", "process"]
 
 both = pytest.mark.parametrize("isolation", ["none", "process"])
-URL = "http://localhost:8787/.well-known/workflow/v1/webhook/"
+URL = "http://localhost:8787/.well-known/workflow/v1/webhook/acme%3A"
 
 
 def dispatcher(isolation: Isolation, *, max_live: int = 1_000) -> Dispatcher:
@@ -313,7 +313,7 @@ await forge(hook("c", retention=MinRetention()))
 await forge(hook(None, b'{"respond_with": 7, "metadata": null}', webhook=True))
 opened = await forge(hook("mine"))
 for number, turn, timeout in ((99, 1, None), (opened, 0, None), (opened, 1, -5)):
-    await forge(lambda ask: messages.AskReceive(life.number, ask, number, turn, timeout))
+    await forge(lambda ask: messages.AskReceive(life.number, ask, number, turn, timeout, 0))
 for workflow, id, body in (
     ("tenants", event.instanceId, '{"ask": "delete"}'),
     ("tenants", event.instanceId, '{"ask": "attributes", "changes": {"$": "x"}}'),
@@ -350,7 +350,7 @@ FORGED = (
     "Invalid input",
     'Workflow "others" does not exist',
     'the token "target"',
-    "resume_id must not be empty",
+    "A resume_id is a text",
     "PayloadTooLarge",
 )
 """What is said of each of them; only the hook that follows the rules is opened."""

@@ -32,3 +32,22 @@ async def test_a_tenants_month_is_over_at_once(workflows: TestProject) -> None:
     instance = await workflows.env.DYNAMIC_WORKFLOW.get("acme:i")
     await workflows.until(instance, "complete")
     assert (await instance.status())["output"] == os.getpid()
+
+
+async def test_a_request_reaches_the_webhook_of_a_tenant(workflows: TestProject) -> None:
+    workflows.add(TenantWorkflow, Dispatching)
+    code = source(
+        "webhook = step.create_webhook()\n"
+        "await step.set_attributes({'url': webhook.url})\n"
+        "return await (await webhook).text()"
+    )
+    assert (await workflows.request("PUT", PATH, body=code)).status == 201
+    await workflows.request("POST", "/")
+    instance = await workflows.env.DYNAMIC_WORKFLOW.get("acme:i")
+    await workflows.settle()
+    url = (await instance.run.attributes())["url"]
+    foreign = url.replace("acme%3A", "")
+    assert (await workflows.request("POST", foreign, body="mine")).status == 404
+    assert (await workflows.request("POST", url, body="hello")).status == 202
+    await workflows.until(instance, "complete")
+    assert (await instance.status())["output"] == "hello"

@@ -34,7 +34,11 @@ class StreamingTransport(httpx.AsyncBaseTransport):
         }
         self.open_requests += 1
         exchange.task = asyncio.create_task(self._serve(scope, exchange))
-        status, headers = await exchange.start
+        try:
+            status, headers = await exchange.start
+        except asyncio.CancelledError:
+            await exchange.aclose()
+            raise
         return httpx.Response(status, headers=headers, stream=exchange)
 
     async def _serve(self, scope: Any, exchange: _Exchange) -> None:

@@ -1,0 +1,120 @@
+"""The instances in memory: how they come there, for as long as they have something to do.
+
+The engine asks for those that a turn is about. What is looked up here is looked up between two turns, when the journal
+and what is decided are the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from emulator.core.evolve import fold
+from emulator.core.inputs import HookRequested, RestartRequested
+from emulator.core.state import InstanceState
+from emulator.domain.hooks import TokenKey, claim_step
+from emulator.domain.instance import Creation, InstanceKey, scope_of
+from emulator.engine.actor import InstanceActor
+from emulator.engine.arrangements import Arrangements
+from emulator.engine.programs import WorkflowDefinition
+from emulator.engine.recovery import readable
+from emulator.engine.tokens import Holders, TokenMaker, tokens_of
+from emulator.engine.turn import Batch, Claim, Posted
+from emulator.errors import InstanceNotFound, StorageError
+from emulator.journal.port import Journal
+
+log = logging.getLogger("workflow_emulator")
+
+
+class Residents:
+    """The actors by the names of their instances. `make` makes one."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        definitions: Mapping[str, WorkflowDefinition],
+        arrangements: Arrangements,
+        make: Callable[[int, InstanceState, TokenMaker], InstanceActor],
+    ) -> None:
+        self.actors: dict[InstanceKey, InstanceActor] = {}
+        self._journal = journal
+        self._definitions = definitions
+        self._arrangements = arrangements
+        self._make = make
+        self._damaged: dict[InstanceKey, StorageError] = {}
+        self._next_number = 1
+        self._tokens = TokenMaker("")
+
+    async def open(self) -> None:
+        """Find out how new instances and tokens are numbered and made."""
+        self._next_number = await self._journal.last_number() + 1
+        self._tokens = TokenMaker(await self._journal.seed())
+
+    async def load(self, inbox: Sequence[Posted]) -> set[InstanceKey]:
+        """Bring the instances that the inbox is about into memory; says which of the chosen new ids are taken."""
+        needed = {
+            posted.key
+            for posted in inbox
+            if posted.key not in self.actors
+            and posted.speaker is None
+            and not isinstance(posted.item, Batch)
+        }
+        if needed:
+            await self._load(list(needed))
+        chosen = {
+            creation.key
+            for posted in inbox
+            if isinstance(posted.item, Batch) and posted.item.may_be_taken
+            for creation in posted.item.creations
+            if creation.key not in self.actors
+        }
+        return await self._journal.existing(list(chosen)) if chosen else set()
+
+    async def holders(self, inbox: Sequence[Posted]) -> Holders:
+        """Find out who has the tokens that somebody wants."""
+        tokens: set[TokenKey] = set()
+        for posted in inbox:
+            item = posted.item
+            if isinstance(item, HookRequested):
+                tokens.add(TokenKey(scope_of(posted.key.id), item.hook.token))
+            elif isinstance(item, RestartRequested) and posted.key in self.actors:
+                tokens |= tokens_of(self.actors[posted.key].state)
+            elif isinstance(item, Batch):
+                tokens |= item.tokens()
+        return Holders(await self._journal.holders(list(tokens)) if tokens else {})
+
+    def add(self, creation: Creation) -> InstanceActor:
+        """Take in an instance that is being created."""
+        state = InstanceState(creation, modifiers=self._arrangements.born(creation.key))
+        actor = self.actors[creation.key] = self._make(self._next_number, state, self._tokens)
+        self._next_number += 1
+        return actor
+
+    def identified(self, creations: Sequence[Creation], claims: Sequence[Claim]) -> Sequence[Claim]:
+        """The claims, with ids for their hooks."""
+        return [self._identified(*each) for each in zip(creations, claims, strict=True)]
+
+    def _identified(self, creation: Creation, claim: Claim) -> Claim:
+        if claim.hook is None:
+            return claim
+        hook_id = self._tokens.hook_id(creation, claim_step(claim.hook.token))
+        return claim._replace(hook=replace(claim.hook, hook_id=hook_id))
+
+    def missing(self, key: InstanceKey) -> InstanceNotFound | StorageError:
+        """Why an instance is not here, after `load`."""
+        text = f'(instance.not_found) Instance "{key.id}" does not exist'
+        return self._damaged.get(key) or InstanceNotFound(text)
+
+    async def _load(self, keys: list[InstanceKey]) -> None:
+        for key, loaded in (await self._journal.load(keys)).items():
+            stored = readable(loaded)
+            if isinstance(stored, StorageError):
+                log.error("%s", stored)
+                self._damaged[key] = stored
+            elif key.workflow in self._definitions:
+                state = fold(stored.row.creation, stored.entries)
+                state.modifiers = self._arrangements.of(key)
+                actor = self.actors[key] = self._make(stored.row.number, state, self._tokens)
+                actor.stored_row = stored.row

@@ -1,0 +1,41 @@
+"""Code that opens other hooks than the journal has ends its instance, and says what it expected."""
+
+from __future__ import annotations
+
+from emulator.core.inputs import HookRequested, Recovered
+from emulator.domain.entries import HookCreated, WorkflowFailed
+from emulator.domain.hooks import HookRequest, HookStage, step_name
+from emulator.domain.status import InstanceStatus
+from emulator.domain.steps import StepKey, StepKind
+from tests.unit.core.test_hook_rules import opened, opens, started
+from tests.unit.core.vocabulary import LIVE, Case
+
+
+def opens_another(token: str = "order:2") -> HookRequested:
+    step = StepKey(StepKind.HOOK, step_name(token, None), 1)
+    return HookRequested(LIVE, step, HookRequest("h9", token))
+
+
+def replayed(case: Case) -> Case:
+    return case.crash().when(Recovered()).and_slot()
+
+
+def test_another_token_in_a_replay_errors_the_instance_and_frees_the_old_one() -> None:
+    case = replayed(opened()).when(opens_another())
+    case.then_status(InstanceStatus.ERRORED)
+    fact = case.last.entries[-1][1].fact
+    assert isinstance(fact, WorkflowFailed)
+    assert fact.error.name == "ReplayDivergenceError"
+    assert '"token order:2-1"' in fact.error.message
+    assert '"token order:1-1"' in fact.error.message
+    assert case.last.hooks["h1"].stage is HookStage.RELEASED
+
+
+def test_a_replay_that_opens_the_old_hook_first_may_open_another() -> None:
+    case = replayed(opened()).when(opens(), opens_another())
+    assert isinstance(case.last.entries[-1][1].fact, HookCreated)
+
+
+def test_a_claim_of_the_start_need_not_be_opened_before_another_hook() -> None:
+    case = replayed(started()).when(opens_another())
+    assert isinstance(case.last.entries[-1][1].fact, HookCreated)

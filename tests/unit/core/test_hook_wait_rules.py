@@ -1,0 +1,50 @@
+"""Coming back to a wait for a payload that was cancelled: its timeout is the new one, in every replay."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.core.inputs import Recovered, TimerFired
+from emulator.domain.entries import WaitAbandoned, WaitStarted
+from tests.unit.core.test_hook_rules import CHANNEL, hook, opened, opens, receives, resumes, take
+from tests.unit.core.vocabulary import Case, abandons
+
+NAME = hook().label
+
+
+def cancelled(timeout_ms: int | None) -> Case:
+    """A wait that the code has cancelled."""
+    case = opened().when(receives(timeout_ms=timeout_ms), abandons(take(1)))
+    return case.then(take(1), WaitAbandoned())
+
+
+@pytest.mark.parametrize("before", [None, 50])
+def test_the_timeout_of_the_new_asking_holds(before: int | None) -> None:
+    case = cancelled(before).at(20).when(receives(timeout_ms=100, again=1))
+    case.then_armed(**{NAME: 120})
+    assert case.last.entries[0][1].fact == WaitStarted(CHANNEL, 100, 120, 1)
+    case.at(50).when(TimerFired(take(1), 50))
+    assert not case.resolved
+    case.at(120).when(TimerFired(take(1), 120))
+    assert case.resolved == [take(1)]
+
+
+def test_a_new_asking_without_a_timeout_has_none() -> None:
+    case = cancelled(50).when(receives(again=1)).then_armed()
+    case.at(50).when(TimerFired(take(1), 50)).then_nothing()
+    assert case.when(resumes()).state.mailbox, "taken at rest: others may have waited longer"
+
+
+def test_without_timeouts_nothing_is_written() -> None:
+    cancelled(None).when(receives(again=1)).then_nothing()
+
+
+def test_a_replay_comes_back_to_what_was_said_last() -> None:
+    case = cancelled(50).at(20).when(receives(timeout_ms=100, again=1), abandons(take(1)))
+    case.at(30).when(receives(timeout_ms=100, again=2)).then_armed(**{NAME: 130})
+    case.crash().when(Recovered()).and_slot().at(40).when(opens(), receives(timeout_ms=50))
+    assert not case.last.entries
+    for again in (1, 2):
+        case.when(abandons(take(1)), receives(timeout_ms=100, again=again))
+        assert not case.last.entries
+    case.then_armed(**{NAME: 130})
