@@ -132,7 +132,7 @@ class Run:
             WorkflowRunNotFoundError: there is no such run.
         """
         if reason is not None:
-            _check_reason(reason)
+            check_reason(reason)
         await durable("run.cancel", lambda: self._cancel(reason))
 
     async def _cancel(self, reason: str | None) -> None:
@@ -233,7 +233,12 @@ class Run:
     wakeUp = wake_up  # noqa: N815
 
 
-def _check_reason(reason: object) -> None:
+def check_reason(reason: object) -> None:
+    """Accept a reason for a cancellation.
+
+    Raises:
+        InvalidInput: it is no text, or has over 512 UTF-16 units.
+    """
     if (
         not isinstance(reason, str)
         or not is_unicode(reason)

@@ -51,7 +51,7 @@ from emulator.errors import EmulatorError, EngineStopped, InvalidDuration, Inval
 
 log = logging.getLogger("workflow_emulator")
 
-_RESERVED_CONFIG = StepConfig(RetryConfig(MAX_STEP_RETRIES, "1 second", "constant"), "365 days")
+RESERVED_CONFIG = StepConfig(RetryConfig(MAX_STEP_RETRIES, "1 second", "constant"), "365 days")
 """How a step is tried that its author has not written: it may wait for another run, as long as that takes."""
 
 Duration = int | float | str | timedelta
@@ -326,7 +326,7 @@ class WorkflowStep:
                 error.is_retryable = isinstance(error, EngineStopped)
                 raise
 
-        return await self._context.do_reserved(name, StepCode(callback), _RESERVED_CONFIG)
+        return await self._context.do_reserved(name, StepCode(callback), RESERVED_CONFIG)
 
     def get_writable(self, namespace: str | None = None) -> WorkflowWritable:
         """A stream of the instance to write to, in the callbacks of its steps or in `run()` itself.

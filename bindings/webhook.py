@@ -14,11 +14,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, cast
 
 from bindings.ambient import current_host, refuse_in_body
 from bindings.hooks import Hook
 from bindings.host import Host
+from emulator.domain import values
+from emulator.domain.hooks import HookRequest
 from emulator.domain.values import JsDict
 from emulator.engine.steps import OpenHook
 from emulator.errors import InvalidHook
@@ -103,6 +106,30 @@ class WebhookRequest:
 
 _waiting: dict[str, asyncio.Future[StoredResponse]] = {}
 """Who waits for an answer by hand, by the id that his request was given."""
+
+
+def answers_by_hand(request: HookRequest) -> bool:
+    """Whether a step answers what comes to this webhook."""
+    return check_about(values.decode(request.metadata))["respond_with"] == MANUAL
+
+
+def check_about(about: Any) -> JsDict:
+    """Accept what is stored as the metadata of a webhook: `{"respond_with", "metadata"}`.
+
+    Raises:
+        InvalidHook: it is something else.
+    """
+    if not isinstance(about, JsDict) or set(about) != {"respond_with", "metadata"}:
+        raise InvalidHook("A webhook has respond_with and metadata.")
+    response: Any = about["respond_with"]
+    if response is None or response == MANUAL:
+        return about
+    try:
+        stored_response(SimpleNamespace(**{**response, "headers": dict(response["headers"])}))
+        response_of(response)
+    except (InvalidHook, TypeError, ValueError, KeyError):
+        raise InvalidHook("A webhook's respond_with is not valid.") from None
+    return about
 
 
 class Answering:

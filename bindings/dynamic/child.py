@@ -22,20 +22,38 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from contextvars import copy_context
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from bindings.dynamic import messages
+from bindings.dynamic.child_host import ChannelHost, not_here
 from bindings.dynamic.code import LoadedCodes, code_from_manifest
 from bindings.dynamic.envelope import scoped_id
-from bindings.dynamic.messages import Callee, FromEmulator, Told, exception_told, told_of
+from bindings.dynamic.messages import (
+    Callee,
+    FromEmulator,
+    Told,
+    exception_told,
+    hook_asked,
+    told_of,
+    wish_of,
+)
 from bindings.entrypoint import program_of
+from bindings.webhook import answers_by_hand
 from emulator.core.effects import Outcome, ReceivedEvent
-from emulator.core.inputs import DoRequested, ReceiveRequested, SleepRequested, StepRequest
+from emulator.core.inputs import (
+    DoRequested,
+    HookDisposeRequested,
+    HookRequested,
+    ReceiveRequested,
+    SleepRequested,
+    StepRequest,
+)
 from emulator.domain import values
 from emulator.domain.duration import parse_duration
 from emulator.domain.failure import is_retryable
@@ -52,11 +70,15 @@ from emulator.engine.steps import (
 )
 from emulator.engine.streams import Writer, Writing
 from emulator.engine.threads import ThreadPerCall
-from emulator.errors import RollbackPhase, WorkflowContextError
+from emulator.engine.tokens import HookNames
+from emulator.errors import RetryableError, RollbackPhase
 from emulator.timing.clock import SystemClock
 
 STACK_BYTES: Final = 2**20
 """The stack of a thread: the default would use up the limit on memory with a few dozen."""
+
+MOST_PAYLOADS: Final = 16
+"""How many payloads are on their way at a time: the emulator ends a process that fills its memory."""
 
 _MIB: Final = 2**20
 
@@ -66,6 +88,7 @@ class _Process:
 
     def __init__(self, memory_mib: int) -> None:
         self.codes = LoadedCodes()
+        self.carrying = asyncio.Semaphore(MOST_PAYLOADS)
         self._memory_mib = memory_mib
         self._writer: asyncio.StreamWriter | None = None
         self._runs: dict[int, _Run] = {}
@@ -95,9 +118,6 @@ class _Process:
         match message:
             case messages.Start():
                 self._runs[message.run] = _Run(message, self)
-            case messages.Answer() | messages.EventAnswer() | messages.ErrorAnswer():
-                if message.run in self._runs:
-                    self._runs[message.run].answered(message)
             case messages.Call():
                 task = asyncio.create_task(self._call(message))
                 self._calls[message.call] = task
@@ -105,13 +125,13 @@ class _Process:
             case messages.Cancel():
                 if message.call in self._calls:
                     self._calls[message.call].cancel()
-            case messages.Stop():
-                if message.run in self._runs:
-                    self._runs[message.run].stop()
             case messages.Forget():
                 self._runs.pop(message.run, None)
             case messages.Ping():
                 self.say(messages.Pong(time.process_time()))
+            case _:
+                if message.run in self._runs:
+                    self._runs[message.run].hear(message)
 
     async def _call(self, call: messages.Call) -> None:
         run = self._runs[call.run]
@@ -126,7 +146,8 @@ class _Process:
             self.say(messages.Raised(call.call, self.told(error), retryable=True))
         except BaseException as error:
             run.errors[call.step] = error
-            self.say(messages.Raised(call.call, self.told(error), is_retryable(error)))
+            wish = wish_of(error) if isinstance(error, RetryableError) else None
+            self.say(messages.Raised(call.call, self.told(error), is_retryable(error), wish))
         else:
             self.say(messages.Returned(call.call, value))
         finally:
@@ -153,6 +174,11 @@ class _Run:
         self._rollbacks: dict[StepKey, RollbackCode] = {}
         self._asked: dict[int, tuple[StepKey, asyncio.Future[Outcome]]] = {}
         self._last_ask = 0
+        self._names = start.hooks
+        self._hooks: dict[str, int] = {}
+        self._later: list[tuple[HookRequested | HookDisposeRequested, asyncio.Future[Outcome]]] = []
+        self._questions: dict[int, asyncio.Future[msgspec.Raw]] = {}
+        self._host = ChannelHost(self._question, start.webhooks)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_stopped = False
         self._refusals = 0
@@ -166,7 +192,7 @@ class _Run:
                 code_from_manifest(start.manifest), start.code
             )
             env = SimpleNamespace(**values.decode(start.env))
-            program = program_of(workflow, SimpleNamespace(), env, start.defaults)()
+            program = program_of(workflow, SimpleNamespace(), env, start.defaults, self._host)()
             event = RunEvent(
                 values.decode(start.payload),
                 start.timestamp_ms,
@@ -190,6 +216,7 @@ class _Run:
 
     def _end(self, how: messages.Ended | messages.Failed) -> None:
         if not self._is_stopped:
+            self._say_later()
             self._process.say(messages.Pong(time.process_time()))  # before anybody begins the next
             self._process.say(how)
 
@@ -209,45 +236,73 @@ class _Run:
         """The time."""
         return SystemClock().now_ms()
 
-    def token(self, step: StepKey) -> str:  # noqa: ARG002 - an `Asker`
-        """Nothing: there are no hooks here."""
-        raise _not_here("hooks")
+    def token(self, step: StepKey) -> str:
+        """The token of the hook that a step opens, if none is given."""
+        return self._names.token(step)
 
-    hook_id = token
+    def hook_id(self, step: StepKey) -> str:
+        """The id of the hook that a step opens."""
+        return self._names.hook_id(step)
 
-    def later(self, item: object) -> asyncio.Future[Outcome]:  # noqa: ARG002
-        """Nothing: there are no hooks here."""
-        raise _not_here("hooks")
+    def hook_names(self) -> HookNames:
+        """What names its hooks."""
+        return self._names
 
-    async def said(self, later: object) -> Outcome:  # noqa: ARG002
-        """Nothing: there are no hooks here."""
-        raise _not_here("hooks")
+    def later(self, item: HookRequested | HookDisposeRequested) -> asyncio.Future[Outcome]:
+        """Ask the emulator with the next request, or with the end of `run()`; what comes of it."""
+        if isinstance(item, HookRequested) and item.hook.is_webhook and answers_by_hand(item.hook):
+            raise not_here("webhooks that a step answers by hand")
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        self._later.append((item, future))
+        return future
+
+    async def said(self, later: Awaitable[Outcome]) -> Outcome:
+        """Ask what has been held back, and wait for what comes of one of these."""
+        task = asyncio.current_task()
+        if self._is_stopped:
+            await self._refuse(task)
+        self._own(task)
+        self._say_later()
+        return await asyncio.shield(later)
+
+    def _say_later(self) -> None:
+        """Ask what has been held back."""
+        later, self._later = self._later, []
+        if self._is_stopped:
+            return
+        for item, future in later:
+            if isinstance(item, HookDisposeRequested):
+                self._process.say(messages.DisposeHook(self.number, self._hooks[item.hook_id]))
+                continue
+            self._last_ask += 1
+            self._asked[self._last_ask] = item.step, future
+            self._hooks[item.hook.hook_id] = self._last_ask
+            self._process.say(hook_asked(self.number, self._last_ask, item))
 
     @property
     def writing(self) -> Writing:
         """Nothing: there are no streams here."""
-        raise _not_here("streams")
+        raise not_here("streams")
 
     def use_streams(self) -> None:
         """Nothing: there are no streams here."""
-        raise _not_here("streams")
+        raise not_here("streams")
 
     def writer(self) -> Writer | None:
         """Nothing: there are no streams here."""
-        raise _not_here("streams")
+        raise not_here("streams")
 
     def output(self, step: StepKey, output: values.StreamedOutput) -> object:  # noqa: ARG002
         """Nothing: there are no streams here."""
-        raise _not_here("streams")
+        raise not_here("streams")
 
     async def ask(self, request: StepRequest) -> Outcome:
         """Ask the emulator for a step."""
         task = asyncio.current_task()
         if self._is_stopped:
             await self._refuse(task)
-        if task is not None and task not in self._tasks:
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        self._own(task)
+        self._say_later()
         self._last_ask += 1
         number, future = self._last_ask, self._loop.create_future()
         self._asked[number] = request.step, future
@@ -258,6 +313,12 @@ class _Run:
             if not self._is_stopped and self._asked.pop(number, None) is not None:
                 self._process.say(messages.Abandon(self.number, number))
             raise
+
+    def _own(self, task: asyncio.Task[Any] | None) -> None:
+        """The task that asks goes with the run."""
+        if task is not None and task not in self._tasks:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _refuse(self, task: asyncio.Task[Any] | None) -> None:
         if task in self.callbacks:
@@ -279,9 +340,12 @@ class _Run:
                 self._code[request.step].delay is not None,
                 request.rollback,
                 rollback is not None and rollback.code.delay is not None,
+                request.step.is_internal,
             )
         if isinstance(request, ReceiveRequested):
-            raise _not_here("hooks")
+            hook = self._hooks[request.hook_id]
+            turn, again = request.step.count, request.again
+            return messages.AskReceive(self.number, ask, hook, turn, request.timeout_ms, again)
         if isinstance(request, SleepRequested):
             if request.until_ms is not None:
                 return messages.AskSleepUntil(self.number, ask, name, request.until_ms)
@@ -292,9 +356,17 @@ class _Run:
 
     # what it is told
 
-    def answered(
-        self, answer: messages.Answer | messages.EventAnswer | messages.ErrorAnswer
-    ) -> None:
+    def hear(self, message: messages.ToRun) -> None:
+        """Take in what the emulator says about this run."""
+        match message:
+            case messages.Stop():
+                self._stop()
+            case messages.HostAnswer() | messages.HostError():
+                self._told(message)
+            case _:
+                self._answered(message)
+
+    def _answered(self, answer: messages.StepAnswer) -> None:
         """Hand over the outcome of a step."""
         step, future = self._asked.pop(answer.ask, (None, None))
         if step is not None and future is not None and not future.done():
@@ -307,11 +379,41 @@ class _Run:
                     future.set_result(
                         ReceivedEvent(0, answer.event_type, answer.received_ms, payload)
                     )
+                case messages.OwnerAnswer():
+                    future.set_result(answer.owner)
                 case messages.ErrorAnswer():
                     error = exception_told(answer.error)
                     error.__cause__ = self.errors.pop(step, None)
                     future.set_exception(error)
         self._become_quiet()
+
+    async def _question(self, call: messages.HostCall) -> msgspec.Raw:
+        """Ask about instances. The answer is none of the outcomes, which come one at a time."""
+        self._last_ask += 1
+        number, future = self._last_ask, self._loop.create_future()
+        self._questions[number] = future
+        carrying = (
+            self._process.carrying if isinstance(call, messages.ResumeCall) else nullcontext()
+        )
+        try:
+            async with carrying:
+                self._process.say(messages.AskHost(self.number, number, call))
+                return await future
+        except asyncio.CancelledError:
+            self._process.say(messages.Abandon(self.number, number))
+            raise
+        finally:
+            del self._questions[number]
+
+    def _told(self, answer: messages.HostAnswer | messages.HostError) -> None:
+        """Hand over the answer to a question."""
+        future = self._questions.get(answer.ask)
+        if future is None or future.done():
+            return
+        if isinstance(answer, messages.HostAnswer):
+            future.set_result(answer.value)
+        else:
+            future.set_exception(exception_told(answer.error))
 
     def _become_quiet(self) -> None:
         self._loop.call_soon(self._pass, PASSES_BETWEEN_OUTCOMES)
@@ -340,7 +442,9 @@ class _Run:
                 parse_duration(await answer if inspect.isawaitable(answer) else answer), "a delay"
             )
         if call.callee is Callee.STEP:
-            value = await _called(self._code[call.step], context)
+            value: Any = await _called(self._code[call.step], context)
+            if hasattr(cast("object", type(value)), "__aiter__"):
+                raise not_here("steps that return streams")
         else:
             assert error is not None
             told = Compensation(context, error, values.decode(call.output))
@@ -352,17 +456,14 @@ class _Run:
             too_large=f"Step {label} output is too large. Maximum allowed size is 1MiB.",
         )
 
-    def stop(self) -> None:
+    def _stop(self) -> None:
         """Unwind the code; its rollback handlers stay."""
         self._is_stopped = True
         self._code.clear()
         self._asked.clear()
+        self._later.clear()
         for task in (*self._tasks, self._task):
             task.cancel()
-
-
-def _not_here(what: str) -> WorkflowContextError:
-    return WorkflowContextError(f'A tenant with isolation="process" has no {what}.')
 
 
 async def _called(code: StepCode, told: object) -> object:

@@ -8,16 +8,22 @@ callback that the emulator wants called, numbered by the emulator.
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 import emulator.errors
+from emulator.core.effects import HookOwner
+from emulator.core.inputs import HookRequested
 from emulator.domain.config import StepConfig
 from emulator.domain.failure import Failure, exception_of, failure_of
+from emulator.domain.hooks import MinRetention, named_in
 from emulator.domain.steps import StepKey
-from emulator.errors import EmulatorError
+from emulator.engine.tokens import HookNames
+from emulator.errors import EmulatorError, RetryableError
+from emulator.timing.clock import SystemClock
 
 MAX_FRAME_BYTES: Final = 16 * 2**20
 """Code and values have at most 1 MiB each, and JSON inside JSON may double."""
@@ -36,13 +42,17 @@ class Told(msgspec.Struct, frozen=True):
     name: str
     message: str
     kind: str = ""
+    fields: dict[str, str] = {}
 
 
 # what the emulator says
 
 
 class Start(Message, frozen=True):
-    """Begin a run of the tenant `scope`. `manifest` is the code; `payload` and `env` are stored values."""
+    """Begin a run of the tenant `scope`. `manifest` is the code; `payload` and `env` are stored values.
+
+    `hooks` makes the tokens and ids of the instance's hooks, and no others; `webhooks` is what their addresses begin with.
+    """
 
     run: int
     scope: str
@@ -55,6 +65,8 @@ class Start(Message, frozen=True):
     env: msgspec.Raw
     defaults: StepConfig
     step_limit: int
+    hooks: HookNames
+    webhooks: str
 
 
 class Answer(Message, frozen=True):
@@ -76,8 +88,32 @@ class EventAnswer(Message, frozen=True):
     payload: msgspec.Raw
 
 
+class OwnerAnswer(Message, frozen=True):
+    """A hook is registered, or not because of its token's owner."""
+
+    run: int
+    ask: int
+    owner: HookOwner | None
+
+
 class ErrorAnswer(Message, frozen=True):
     """A step has failed, or is refused."""
+
+    run: int
+    ask: int
+    error: Told
+
+
+class HostAnswer(Message, frozen=True):
+    """The answer to a question about instances. Nothing waits for the run to react to it: it is asked in callbacks."""
+
+    run: int
+    ask: int
+    value: msgspec.Raw
+
+
+class HostError(Message, frozen=True):
+    """A question about instances is refused."""
 
     run: int
     ask: int
@@ -128,16 +164,19 @@ class Ping(Message, frozen=True):
     """Answer, if you can."""
 
 
-FromEmulator = (
-    Start | Answer | EventAnswer | ErrorAnswer | Call | Cancel | Stop | Forget | Ping
-)  # fmt: skip
+StepAnswer = Answer | EventAnswer | OwnerAnswer | ErrorAnswer
+ToRun = StepAnswer | HostAnswer | HostError | Stop
+FromEmulator = Start | ToRun | Call | Cancel | Forget | Ping
 
 
 # what the process says
 
 
 class AskDo(Message, frozen=True):
-    """A run asks for a `do` step; whether its config, and that of its rollback handler, have a delay function."""
+    """A run asks for a `do` step; whether its config, and that of its rollback handler, have a delay function.
+
+    `is_reserved`: its author has not written it, so it has a name of its own and counts as none (`StepContext.do_reserved`).
+    """
 
     run: int
     ask: int
@@ -146,6 +185,7 @@ class AskDo(Message, frozen=True):
     has_delay: bool
     rollback: StepConfig | None
     rollback_has_delay: bool
+    is_reserved: bool = False
 
 
 class AskSleep(Message, frozen=True):
@@ -174,6 +214,89 @@ class AskWait(Message, frozen=True):
     name: str
     event_type: str
     timeout_ms: int
+
+
+class AskHook(Message, frozen=True):
+    """A run opens a hook, with a token or without; `metadata` is a stored value."""
+
+    run: int
+    ask: int
+    name: str | None
+    token: str | None
+    metadata: msgspec.Raw
+    min_retention: MinRetention | None
+    is_webhook: bool
+
+
+class AskReceive(Message, frozen=True):
+    """A run asks for a payload of the hook that the ask `hook` has opened. A `turn` that was abandoned is asked `again`."""
+
+    run: int
+    ask: int
+    hook: int
+    turn: int
+    timeout_ms: int | None
+    again: int
+
+
+class DisposeHook(Message, frozen=True):
+    """A run gives a hook up."""
+
+    run: int
+    hook: int
+
+
+class InputCall(Message, frozen=True):
+    """Something is asked of an instance, as in `bindings.wire.ask_to_json`."""
+
+    workflow: str
+    id: str
+    body: str
+
+
+class StatusCall(Message, frozen=True):
+    """How is an instance?"""
+
+    workflow: str
+    id: str
+
+
+class EndCall(Message, frozen=True):
+    """Tell when an instance has ended."""
+
+    workflow: str
+    id: str
+
+
+class FindCall(Message, frozen=True):
+    """Which workflow is an instance of?"""
+
+    id: str
+
+
+class HookCall(Message, frozen=True):
+    """Who holds a token?"""
+
+    token: str
+
+
+class ResumeCall(Message, frozen=True):
+    """A payload, a stored value, for whoever holds a token."""
+
+    token: str
+    payload: msgspec.Raw
+    resume_id: str | None
+
+
+HostCall = InputCall | StatusCall | EndCall | FindCall | HookCall | ResumeCall
+
+
+class AskHost(Message, frozen=True):
+    """Code of a run asks about the instances of its tenant."""
+
+    run: int
+    ask: int
+    call: HostCall
 
 
 class Abandon(Message, frozen=True):
@@ -211,11 +334,12 @@ class Returned(Message, frozen=True):
 
 
 class Raised(Message, frozen=True):
-    """A callback has raised; whether another attempt could help."""
+    """A callback has raised; whether another attempt could help, and when, if that is a wish of the error's."""
 
     call: int
     error: Told
     retryable: bool
+    retry_after: float | str | None = None
 
 
 class Pong(Message, frozen=True):
@@ -224,8 +348,10 @@ class Pong(Message, frozen=True):
     cpu_s: float
 
 
-Ask = AskDo | AskSleep | AskSleepUntil | AskWait
-FromProcess = Ask | Abandon | Quiet | Ended | Failed | Returned | Raised | Pong
+Ask = AskDo | AskSleep | AskSleepUntil | AskWait | AskHook | AskReceive
+FromProcess = (
+    Ask | DisposeHook | AskHost | Abandon | Quiet | Ended | Failed | Returned | Raised | Pong
+)
 
 
 def frame(message: Message) -> bytes:
@@ -249,18 +375,51 @@ async def read_frame(reader: asyncio.StreamReader) -> bytes | None:
         return None
 
 
+def hook_asked(run: int, ask: int, item: HookRequested) -> AskHook:
+    """What is said of a hook that a run opens. Its schema is the process's own business."""
+    token, name = named_in(item.step.name)
+    hook = item.hook
+    return AskHook(run, ask, name, token, hook.metadata, hook.min_retention, hook.is_webhook)
+
+
 def told_of(error: BaseException) -> Told:
     """What is said of an exception."""
     failure = failure_of(error)
     kind = type(error).__name__ if isinstance(error, EmulatorError) else ""
-    return Told(failure.name, failure.message, kind)
+    return Told(failure.name, failure.message, kind, failure.fields or {})
+
+
+def wish_of(error: RetryableError) -> float | str:
+    """When it wants to be tried again, as a duration."""
+    wish: Any = error.retry_after
+    if isinstance(wish, datetime):
+        return max(0.0, wish.timestamp() * 1000 - SystemClock().now_ms())
+    if isinstance(wish, timedelta):
+        return wish.total_seconds() * 1000
+    return wish if isinstance(wish, (int, float, str)) else str(wish)
 
 
 def exception_told(told: Told) -> Exception:
     """The exception again, as far as its class is known."""
-    found = getattr(emulator.errors, told.kind, None)
-    if isinstance(found, type) and issubclass(found, EmulatorError):
-        error = found(told.message)
+    found = _kind(told.kind)
+    if found is not None:
+        error = found(told.message, **_fields(told, found))
         error.name = told.name
         return error
-    return exception_of(Failure(told.name, told.message))
+    return exception_of(failure_told(told))
+
+
+def failure_told(told: Told) -> Failure:
+    """What is stored of an exception that a tenant's process tells of: not an error of the engine's own."""
+    return Failure(told.name, told.message, _fields(told, _kind(told.name)) or None)
+
+
+def _kind(name: str) -> type[EmulatorError] | None:
+    found = getattr(emulator.errors, name, None)
+    return found if isinstance(found, type) and issubclass(found, EmulatorError) else None
+
+
+def _fields(told: Told, kind: type[EmulatorError] | None) -> dict[str, str]:
+    """The fields that its class has."""
+    known = () if kind is None else kind.fields
+    return {name: text for name, text in told.fields.items() if name in known}

@@ -41,6 +41,9 @@ IDLE_S: Final = 30.0
 START_PATIENCE_S: Final = 60.0
 """How long a new process may take to answer for the first time."""
 
+MOST_CARRIED_BYTES: Final = 64 * 2**20
+"""How much of values a process may have said that are not dealt with."""
+
 _BOOT: Final = (
     "import sys; sys.path[:0] = sys.argv[4:]; "
     "from bindings.dynamic.child import main; main(*map(int, sys.argv[1:4]))"
@@ -88,6 +91,7 @@ class TenantProcess:
         self._idle: asyncio.TimerHandle | None = None
         self._patience_ends_s = 0.0
         self._last_number = 0
+        self._carried_bytes = 0
         self._runs: weakref.WeakValueDictionary[int, HostedRun] = weakref.WeakValueDictionary()
         self._calls: dict[int, asyncio.Future[messages.Returned | messages.Raised]] = {}
 
@@ -95,6 +99,13 @@ class TenantProcess:
     def takes_runs(self) -> bool:
         """Whether it lives, and has enough CPU time left."""
         return self._lost is None and not self._why and self.cpu_s < self._limits.cpu_s / 2
+
+    def carry(self, size_bytes: int) -> None:
+        """What it says is in the emulator's memory until it is dealt with, or no more (negative)."""
+        self._carried_bytes += size_bytes
+        if self._carried_bytes > MOST_CARRIED_BYTES:
+            mib = MOST_CARRIED_BYTES // 2**20
+            self.kill(f"has said more than {mib} MiB that nobody has dealt with and was killed")
 
     @property
     def pid(self) -> int | None:

@@ -12,26 +12,34 @@ import msgspec
 
 from bindings.dynamic import messages
 from bindings.dynamic.code import Code
-from bindings.dynamic.messages import Callee, Told, told_of
+from bindings.dynamic.messages import Callee, Told, failure_told, told_of
 from bindings.dynamic.processes import TenantProcess
+from bindings.dynamic.serving import HostService
+from bindings.host import Host
+from bindings.step import RESERVED_CONFIG
+from bindings.webhook import check_about
 from emulator.domain import values
 from emulator.domain.config import DYNAMIC_DELAY, StepConfig, resolve_config
-from emulator.domain.failure import Failure, exception_of, is_retryable
+from emulator.domain.failure import exception_of, is_retryable
+from emulator.domain.hooks import check_retention, check_token
 from emulator.domain.limits import MAX_SLEEP_MS, MAX_WAIT_TIMEOUT_MS
-from emulator.domain.names import check_event_type, check_step_name
+from emulator.domain.names import RESERVED, check_event_type, check_step_name
 from emulator.engine.programs import RunEvent
 from emulator.engine.steps import (
     AttemptContext,
     Compensation,
+    OpenHook,
     RollbackCode,
     StepCode,
     StepContext,
 )
 from emulator.errors import (
     InvalidDuration,
+    InvalidHook,
     NonRetryableError,
     PayloadTooLarge,
     ProgramLost,
+    RetryableError,
     SerializationError,
 )
 
@@ -45,13 +53,23 @@ class RemoteRun:
     """One incarnation in a tenant's process."""
 
     def __init__(
-        self, process: TenantProcess, scope: str, step: StepContext, defaults: StepConfig
+        self,
+        process: TenantProcess,
+        scope: str,
+        step: StepContext,
+        defaults: StepConfig,
+        host: Host | None,
     ) -> None:
         self._scope = scope
+        self._host = host
+        self._service = HostService(process, host)
+        self._service.live_with(self)
         self._process = process
         self._step = step
         self._defaults = defaults
         self._asks: dict[int, asyncio.Task[None]] = {}
+        self._hooks: dict[int, OpenHook] = {}
+        self._receiving: set[tuple[int, int]] = set()
         self._releases: deque[Callable[[], None]] = deque()
         self._end: asyncio.Future[msgspec.Raw] | None = asyncio.get_running_loop().create_future()
         self._number = process.take(self)
@@ -78,6 +96,8 @@ class RemoteRun:
                 env,
                 self._defaults,
                 self._step.step_limit,
+                self._step.hook_names(),
+                "" if self._host is None else self._host.webhook_url(""),
             )
         )
         assert self._end is not None, "a run goes once"
@@ -105,34 +125,54 @@ class RemoteRun:
                 if self._releases:
                     self._releases.popleft()()
             case messages.Abandon():
+                self._service.abandon(message.ask)
                 if message.ask in self._asks:
                     self._asks[message.ask].cancel()
-            case messages.AskDo():
-                self._take(message, self._do(message))
-            case messages.AskSleep():
-                self._take(message, self._sleep(message))
-            case messages.AskSleepUntil():
-                self._take(message, self._sleep_until(message))
-            case messages.AskWait():
-                self._take(message, self._wait(message))
-            case _:
+            case messages.DisposeHook():
+                # Not before the tasks of what was asked before it have begun.
+                asyncio.get_running_loop().call_soon(self._dispose, message.hook)
+            case messages.AskHost():
+                self._service.hear(message.run, message.ask, message.call)
+            case messages.Pong() | messages.Returned() | messages.Raised():
                 pass
+            case _:
+                if self._end is not None:  # what crosses with `Stop` comes to nothing
+                    self._asked(message)
+
+    def _asked(self, ask: messages.Ask) -> None:
+        match ask:
+            case messages.AskDo():
+                self._take(ask, self._do(ask))
+            case messages.AskSleep():
+                self._take(ask, self._sleep(ask))
+            case messages.AskSleepUntil():
+                self._take(ask, self._sleep_until(ask))
+            case messages.AskWait():
+                self._take(ask, self._wait(ask))
+            case messages.AskHook():
+                self._take(ask, self._hook(ask), len(bytes(ask.metadata)))
+            case messages.AskReceive():
+                self._take(ask, self._receive(ask))
 
     def lose(self, lost: ProgramLost) -> None:
         """The process has ended."""
+        self._service.close()
         self._fail(lost)
 
     def _fail(self, error: Exception) -> None:
         if self._end is not None and not self._end.done():
             self._end.set_exception(error)
 
-    def _take(self, ask: messages.Ask, asked: Awaitable[messages.Message]) -> None:
-        if len(self._asks) >= MOST_ASKS:
-            self._process.kill(f"has asked for more than {MOST_ASKS} steps at a time")
+    def _take(
+        self, ask: messages.Ask, asked: Awaitable[messages.Message], size_bytes: int = 0
+    ) -> None:
+        if max(len(self._asks), len(self._hooks)) >= MOST_ASKS:
+            self._process.kill(f"has asked for more than {MOST_ASKS} steps or hooks at a time")
+        self._process.carry(size_bytes)
         # Tasks begin in the order in which they are made, so steps are counted as they are in the process.
         task = asyncio.ensure_future(self._answer(ask, asked))
         self._asks[ask.ask] = task
-        task.add_done_callback(lambda _, asks=self._asks: asks.pop(ask.ask, None))
+        task.add_done_callback(partial(_done, self._asks, ask.ask, self._process, size_bytes))
 
     async def _answer(self, ask: messages.Ask, asked: Awaitable[messages.Message]) -> None:
         try:
@@ -144,6 +184,10 @@ class RemoteRun:
         self._process.say(answer)
 
     async def _do(self, ask: messages.AskDo) -> messages.Message:
+        if ask.is_reserved:
+            name = check_step_name(ask.name.removeprefix(RESERVED))
+            result = await self._step.do_reserved(name, StepCode(self._attempt), RESERVED_CONFIG)
+            return messages.Answer(self._number, ask.ask, values.encode(result, "a result"))
         name = check_step_name(ask.name)
         config = self._checked(ask.config, name)
         delay = partial(self._delay, Callee.DELAY) if ask.has_delay else None
@@ -182,6 +226,38 @@ class RemoteRun:
             event.has_payload,
             values.encode(event.payload, "a payload"),
         )
+
+    async def _hook(self, ask: messages.AskHook) -> messages.Message:
+        about = values.decode(ask.metadata)
+        hook = self._step.create_hook(
+            None if ask.name is None else check_step_name(ask.name),
+            None if ask.token is None else check_token(ask.token),
+            metadata=values.encode(
+                check_about(about) if ask.is_webhook else about, "the metadata of a hook"
+            ),
+            min_retention=check_retention(ask.min_retention, self._step.now_ms()),
+            is_webhook=ask.is_webhook and ask.token is None,
+        )
+        self._hooks[ask.ask] = hook
+        return messages.OwnerAnswer(self._number, ask.ask, await hook.owner())
+
+    async def _receive(self, ask: messages.AskReceive) -> messages.Message:
+        hook, wait = self._hooks.get(ask.hook), (ask.hook, ask.turn)
+        if hook is None or not 1 <= ask.turn < 2**31 or ask.again < 0 or wait in self._receiving:
+            raise InvalidHook("There is no such hook, or no such turn.")
+        if ask.timeout_ms is not None and not 0 <= ask.timeout_ms <= MAX_WAIT_TIMEOUT_MS:
+            raise InvalidDuration
+        self._receiving.add(wait)
+        try:
+            payload = await hook.receive_at(ask.turn, ask.timeout_ms, ask.again)
+        finally:
+            self._receiving.discard(wait)
+        stored = values.encode(payload, "a payload")
+        return messages.EventAnswer(self._number, ask.ask, "", 0, True, stored)
+
+    def _dispose(self, number: int) -> None:
+        if number in self._hooks:
+            self._hooks[number].dispose()
 
     def _checked(self, config: StepConfig, name: str) -> StepConfig:
         """The config, if it is one that the user's own code could have come by."""
@@ -222,7 +298,18 @@ class RemoteRun:
 
 def _exception(told: Told) -> Exception:
     """What a tenant's code has raised, as the journal would give it back: not an error of the engine's own."""
-    return exception_of(Failure(told.name, told.message))
+    return exception_of(failure_told(told))
+
+
+def _done(
+    asks: dict[int, asyncio.Task[None]],
+    ask: int,
+    process: TenantProcess,
+    size_bytes: int,
+    _: asyncio.Task[None],
+) -> None:
+    asks.pop(ask, None)
+    process.carry(-size_bytes)
 
 
 _FINAL: Final[dict[str, type[Exception]]] = {
@@ -234,6 +321,8 @@ _FINAL: Final[dict[str, type[Exception]]] = {
 
 def _attempt_error(raised: messages.Raised) -> Exception:
     error = _exception(raised.error)
+    if isinstance(error, RetryableError) and raised.retry_after is not None:
+        return RetryableError(error.message, retry_after=raised.retry_after)
     if raised.retryable or not is_retryable(error):
         return error
     return _FINAL.get(raised.error.name, NonRetryableError)(raised.error.message)

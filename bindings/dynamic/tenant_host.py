@@ -16,6 +16,11 @@ from emulator.errors import EntityConflictError, InstanceAlreadyExists, Instance
 from emulator.projection.events import EventFilter
 
 
+def scoped_token(tenant: str, token: TokenKey) -> TokenKey:
+    """A token, in whatever scope, as the tenant's."""
+    return token._replace(scope=tenant)
+
+
 class TenantHost:
     """The host of a tenant, in whose words instances and tokens have no scope."""
 
@@ -53,7 +58,7 @@ class TenantHost:
 
     async def hook(self, token: TokenKey) -> HookRecord:
         """See `Host`."""
-        return await self._host.hook(token._replace(scope=self._tenant))
+        return await self._host.hook(scoped_token(self._tenant, token))
 
     async def resume_hook(
         self,
@@ -63,8 +68,8 @@ class TenantHost:
         checked_by: str | None = None,
     ) -> HookRecord:
         """See `Host`."""
-        own = token._replace(scope=self._tenant)
-        return await self._host.resume_hook(own, payload, resume_id, checked_by)
+        scoped = scoped_token(self._tenant, token)
+        return await self._host.resume_hook(scoped, payload, resume_id, checked_by)
 
     async def now_ms(self) -> int:
         """See `Host`."""

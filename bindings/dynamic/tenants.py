@@ -200,4 +200,6 @@ class _ProcessProgram(_TenantProgram):
         code = await self._tenants.store.get(code_hash)
         stored_env = values.encode(env, f'the env of tenant "{tenant}"')
         process = await self._processes.of(tenant)
-        return await RemoteRun(process, tenant, step, self._defaults).go(event, code, stored_env)
+        host = None if self._host is None else TenantHost(self._host, tenant)
+        run = RemoteRun(process, tenant, step, self._defaults, host)
+        return await run.go(event, code, stored_env)

@@ -139,6 +139,25 @@ def check_resume_id(resume_id: object) -> str:
     return resume_id
 
 
+def check_retention(given: MinRetention | None, now_ms: int) -> MinRetention | None:
+    """Accept a minimum retention that has been read elsewhere, be it a moment ago.
+
+    Raises:
+        InvalidHook: it is not one of the two, or not positive.
+        HookRetentionTooLong: it ends later than 30 days from now.
+    """
+    if given is None:
+        return None
+    if (given.duration_ms is None) == (given.until_ms is None):
+        raise InvalidHook("min_retention is a duration or an instant.")
+    left_ms = given.deadline_ms(now_ms) - now_ms
+    if left_ms > MAX_HOOK_RETENTION_MS:
+        raise HookRetentionTooLong
+    if given.duration_ms is not None and left_ms <= 0:
+        raise InvalidHook("min_retention must end in the future.")
+    return given
+
+
 def min_retention(given: object, now_ms: int) -> MinRetention:
     """Read a minimum retention: a duration (a number is milliseconds), or a datetime with a time zone.
 
@@ -180,6 +199,13 @@ def step_name(token: str | None, name: str | None) -> str:
     if token is not None:
         return f"token {token}"
     return "hook" if name is None else f"hook {name}"
+
+
+def named_in(step: str) -> tuple[str | None, str | None]:
+    """The token and the name out of a `step_name`."""
+    if step.startswith("token "):
+        return step.removeprefix("token "), None
+    return None, None if step == "hook" else step.removeprefix("hook ")
 
 
 def claim_step(token: str) -> StepKey:

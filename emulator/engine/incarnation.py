@@ -56,7 +56,7 @@ from emulator.engine.steps import (
 )
 from emulator.engine.streams import Streams, Writer, Writing, enter_run, is_in_run
 from emulator.engine.threads import keep_for_ever
-from emulator.engine.tokens import TokenMaker
+from emulator.engine.tokens import HookNames, TokenMaker
 from emulator.errors import ProgramLost, RollbackPhase
 from emulator.journal.port import ChunkRow
 from emulator.timing.alarm import Timers
@@ -279,18 +279,16 @@ class Incarnation:
     def token(self, step: StepKey) -> str:
         """The token of the hook that a step opens, if none is given: what the journal has, or a new one."""
         hook = self._state.hook_of(step)
-        return (
-            hook.token if hook is not None else self._host.tokens.token(self._state.creation, step)
-        )
+        return hook.token if hook else self._host.tokens.token(self._state.creation, step)
 
     def hook_id(self, step: StepKey) -> str:
         """The id of the hook that a step opens: what the journal has, or a new one."""
         hook = self._state.hook_of(step)
-        return (
-            hook.hook_id
-            if hook is not None
-            else self._host.tokens.hook_id(self._state.creation, step)
-        )
+        return hook.hook_id if hook else self._host.tokens.hook_id(self._state.creation, step)
+
+    def hook_names(self) -> HookNames:
+        """What names its hooks, for code that runs elsewhere."""
+        return self._host.tokens.names(self._state)
 
     async def _refuse(self, task: asyncio.Task[Any] | None) -> None:
         if any(attempt.has_task(task) for attempt in self._attempts.values()):

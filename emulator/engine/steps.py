@@ -32,6 +32,7 @@ from emulator.errors import HookConflictError, StepLimitReached, WorkflowTimeout
 
 if TYPE_CHECKING:
     from emulator.engine.streams import Writer, Writing
+    from emulator.engine.tokens import HookNames
 
 STREAM_WRITE: Final = f"{RESERVED}stream.write"
 STREAM_CLOSE: Final = f"{RESERVED}stream.close"
@@ -140,6 +141,10 @@ class Asker(Protocol):
         """The id of the hook that a step opens."""
         ...
 
+    def hook_names(self) -> HookNames:
+        """What names its hooks, for code that runs elsewhere."""
+        ...
+
     def register(self, step: StepKey, code: StepCode, rollback: RollbackCode | None) -> None:
         """Keep the code of a step for as long as the incarnation lasts."""
         ...
@@ -201,21 +206,28 @@ class OpenHook:
         turn = self._take_turn()
         again = self._given_back.get(turn, 0)
         try:
-            owner = await self.owner()
-            if owner is not None:
-                raise HookConflictError(
-                    token=self.token,
-                    conflicting_run_id=owner.instance_id,
-                    conflicting_workflow=owner.workflow,
-                )
-            step = StepKey(StepKind.WAIT, self._step.label, turn)
-            event = await self._life.ask(
-                ReceiveRequested(self._life.number, step, self.hook_id, timeout_ms, again)
-            )
+            return await self.receive_at(turn, timeout_ms, again)
         except asyncio.CancelledError:
             heapq.heappush(self._turns, turn)
             self._given_back[turn] = again + 1
             raise
+
+    async def receive_at(self, turn: int, timeout_ms: int | None, again: int) -> object:
+        """As `receive`, for somebody who counts the turns himself: from one, and none for two waits at a time.
+
+        `again` is how often that wait has been cancelled.
+        """
+        owner = await self.owner()
+        if owner is not None:
+            raise HookConflictError(
+                token=self.token,
+                conflicting_run_id=owner.instance_id,
+                conflicting_workflow=owner.workflow,
+            )
+        step = StepKey(StepKind.WAIT, self._step.label, turn)
+        event = await self._life.ask(
+            ReceiveRequested(self._life.number, step, self.hook_id, timeout_ms, again)
+        )
         assert isinstance(event, ReceivedEvent)
         assert event.payload is not None
         return values.decode(event.payload)
@@ -335,6 +347,10 @@ class StepContext:
             schema,
         )
         return OpenHook(self._life, step, request)
+
+    def hook_names(self) -> HookNames:
+        """What names the hooks of this instance, for code that runs elsewhere and has to know them at once."""
+        return self._life.hook_names()
 
     def use_streams(self) -> None:
         """Say that callbacks may write to streams: what they write is marked from now on."""

@@ -7,6 +7,7 @@ are looked up there, and what the turn decides about them is noted here. Only tu
 between a look and the commit that rests on it.
 
 A generated token must be the same in every replay and known to nobody else, so it is a keyed hash of what names the hook.
+The key is the instance's own, and says nothing of others': it may be given to code that runs elsewhere.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import hashlib
 import hmac
 from base64 import b32encode, urlsafe_b64encode
 from collections.abc import Iterable
+from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from emulator.core.inputs import HookRequested, Input, RestartRequested
@@ -28,23 +31,62 @@ _TOKEN_BYTES = 18
 _ID_BYTES = 15
 
 
+class KnownHook(NamedTuple):
+    """What the journal has of a hook."""
+
+    hook_id: str
+    token: str
+
+
 class TokenMaker:
     """Makes tokens and ids of hooks out of a secret."""
 
     def __init__(self, seed: str) -> None:
         self._seed = seed.encode()
 
+    def secret(self, creation: Creation) -> str:
+        """The secret of one instance, out of which its own are made."""
+        named = (creation.workflow, creation.id, str(creation.created_ms))
+        return hmac.digest(self._seed, "\0".join(named).encode(), hashlib.sha256).hex()
+
+    def names(self, state: InstanceState) -> HookNames:
+        """All that names the hooks of one instance."""
+        known = {
+            hook.step.label: KnownHook(hook.hook_id, hook.token)
+            for hook in state.hooks.values()
+            if state.hook_of(hook.step) is hook
+        }
+        return HookNames(self.secret(state.creation), known)
+
     def token(self, creation: Creation, step: StepKey) -> str:
         """A token of 24 characters that cannot be guessed."""
-        return urlsafe_b64encode(self._digest("token", creation, step)[:_TOKEN_BYTES]).decode()
+        return HookNames(self.secret(creation)).token(step)
 
     def hook_id(self, creation: Creation, step: StepKey) -> str:
         """The id of a hook."""
-        return "hook_" + b32encode(self._digest("id", creation, step)[:_ID_BYTES]).decode().lower()
+        return HookNames(self.secret(creation)).hook_id(step)
 
-    def _digest(self, kind: str, creation: Creation, step: StepKey) -> bytes:
-        named = (kind, creation.workflow, creation.id, str(creation.created_ms), step.label)
-        return hmac.digest(self._seed, "\0".join(named).encode(), hashlib.sha256)
+
+class HookNames(msgspec.Struct, frozen=True):
+    """The tokens and ids of the hooks of one instance: what the journal has for a step, by its label, or a new one."""
+
+    secret: str
+    known: dict[str, KnownHook] = {}
+
+    def token(self, step: StepKey) -> str:
+        """The token of the hook that a step opens, if none is given."""
+        if step.label in self.known:
+            return self.known[step.label].token
+        return urlsafe_b64encode(self._digest("token", step)[:_TOKEN_BYTES]).decode()
+
+    def hook_id(self, step: StepKey) -> str:
+        """The id of the hook that a step opens."""
+        if step.label in self.known:
+            return self.known[step.label].hook_id
+        return "hook_" + b32encode(self._digest("id", step)[:_ID_BYTES]).decode().lower()
+
+    def _digest(self, kind: str, step: StepKey) -> bytes:
+        return hmac.digest(self.secret.encode(), f"{kind}\0{step.label}".encode(), hashlib.sha256)
 
 
 class Holders:

@@ -89,6 +89,7 @@ class _Between:
         self.said = life.said
         self.token = life.token
         self.hook_id = life.hook_id
+        self.hook_names = life.hook_names
 
     def later(self, item: HookRequested | HookDisposeRequested) -> Awaitable[Outcome]:
         if isinstance(item, HookRequested):

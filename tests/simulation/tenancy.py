@@ -1,6 +1,6 @@
 """An hour in the life of tenants: each publishes, creates, sends, pauses and deletes by a seed of its own.
 
-All use the same ids, types of events, names and versions, and the process dies twice. What comes back is what each of them
+All use the same ids, types of events, tokens, names and versions, and the process dies twice. What comes back is what each of them
 has seen, and what its journals hold, line by line, without what only the operator sees.
 """
 
@@ -25,6 +25,8 @@ DEATHS_MS = (1_200_000, 1_200_000, 1_200_000)
 
 RESTS_MS = (0, 1, 7, 400, 9_000, 30_000, 120_000)
 EVENT_TYPES = ("paid", "shipped")
+TOKENS = ("desk", "door")
+ACTS = ("create", "create", "claim", "event", "event", "event", "resume", "resume", "hook", "look", "operate")  # fmt: skip
 CODE = """
 @step.do("work", config={{"retries": {{"limit": 3, "delay": 900}}}})
 async def work(ctx):
@@ -32,7 +34,20 @@ async def work(ctx):
         raise ValueError(ctx.attempt)
     return [{word!r}, event.payload, event.instanceId]
 
+@step.do("tell", config={{"retries": {{"limit": 0, "delay": 0}}}})
+async def tell():
+    return (await resume_hook({token!r}, {word!r})).run_id
+
 done = await work()
+with step.create_hook(token={token!r}) as hook:
+    try:
+        done.append(await hook.receive(timeout={patience_ms}))
+    except Exception as error:
+        done.append(f"{{type(error).__name__}} {{error}}")
+try:
+    done.append(await tell())
+except Exception as error:
+    done.append(str(error))
 for event_type in ("paid", "shipped"):
     try:
         done.append((await step.wait_for_event(f"the {{event_type}}", event_type, timeout={patience_ms}))["payload"])
@@ -77,7 +92,7 @@ async def _client(running: Dispatcher, tenant: str, seed: int, seen: dict[str, l
         if not published or rng.random() < 0.1:
             published += 1
             await running.publish(tenant, f"v{published}", _code(rng, tenant, published))
-        act = rng.choice(("create", "create", "event", "event", "event", "look", "operate"))
+        act = rng.choice(ACTS)
         try:
             answer = await _act(running, tenant, rng, act)
         except EmulatorError as error:
@@ -87,12 +102,14 @@ async def _client(running: Dispatcher, tenant: str, seed: int, seen: dict[str, l
 
 def _code(rng: random.Random, tenant: str, number: int) -> str:
     return source(
-        CODE.format(
+        before="from bindings import resume_hook\n",
+        body=CODE.format(
+            token=rng.choice(TOKENS),
             fails=rng.randint(0, 2),
             word=f"{tenant} {number}",
             patience_ms=rng.choice((500, 60_000, 900_000)),
             nap_ms=rng.choice((0, 50, 30_000)),
-        )
+        ),
     )
 
 
@@ -103,8 +120,15 @@ async def _act(running: Dispatcher, tenant: str, rng: random.Random, act: str) -
         rng.choice(EVENT_TYPES),
         rng.choice(("pause", "resume", "terminate", "restart", "delete")),
     )
+    token = rng.choice(TOKENS)
     if act == "create":
         return (await binding.create(id=instance_id, params=number)).id
+    if act == "claim":
+        return (await binding.create(id=f"c{number}", params=number, hook=token)).id
+    if act == "resume":
+        return (await binding.resume_hook(token, number)).run_id
+    if act == "hook":
+        return (await binding.get_hook_by_token(token)).run_id
     instance = await binding.get(instance_id)
     if act == "event":
         return await instance.send_event(type=event_type, payload=number)

@@ -1,10 +1,13 @@
-"""Two tenants with the same ids, versions and types of events, for an hour: neither notices the other."""
+"""Two tenants with the same ids, versions, tokens and types of events, for an hour: neither notices the other."""
 
 from __future__ import annotations
 
 import pytest
 
 from bindings.dynamic import tenant_host
+from emulator.domain import hooks
+from emulator.domain.hooks import TokenKey
+from emulator.engine import residents, tokens, turn
 from emulator.testing.laws import moments
 from emulator.testing.laws.breach import LawBroken
 from tests.simulation.tenancy import histories
@@ -28,6 +31,26 @@ def shared_id(tenant: str, instance_id: str) -> str:
 
 def test_the_law_is_broken_where_tenants_share_their_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tenant_host, "scoped_id", shared_id)
+    alone, together = histories(0, ["acme"]), histories(0, TENANTS)
+    with pytest.raises(LawBroken, match="seclusion"):
+        moments.seclusion("acme", alone["acme"], together["acme"])
+
+
+def shared_token(_: str, token: TokenKey) -> TokenKey:
+    """The planted mistake in the tenants' host, and that of the engine beside."""
+    return token
+
+
+def no_scope(_: str) -> str:
+    return ""
+
+
+def test_the_law_is_broken_where_tenants_share_their_tokens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tenant_host, "scoped_token", shared_token)
+    for module in (hooks, residents, tokens, turn):
+        monkeypatch.setattr(module, "scope_of", no_scope)
     alone, together = histories(0, ["acme"]), histories(0, TENANTS)
     with pytest.raises(LawBroken, match="seclusion"):
         moments.seclusion("acme", alone["acme"], together["acme"])

@@ -7,6 +7,7 @@ async with Dispatcher() as dispatcher:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +26,7 @@ from emulator.domain.config import RetryConfig, StepConfig
 from emulator.domain.instance import InstanceKey
 from emulator.domain.values import JsDict
 from emulator.engine.engine import Engine
-from emulator.engine.programs import WorkflowDefinition
+from emulator.engine.programs import Program, WorkflowDefinition
 from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import Journal
 from emulator.testing.clock import LoopClock
@@ -79,12 +80,19 @@ class Dispatcher:
         self.tenants = Tenants(self.store)
         # Quick retries, for the sake of tests that drive real processes.
         defaults = StepConfig(RetryConfig(limit=5, delay=1, backoff="constant"), "10 minutes")
-        program = self.tenants.program_of(self._workflow, SimpleNamespace(), self._env, defaults)
+        programs: list[Callable[[], Program]] = []
         self.engine = Engine(
-            self.journal, clock, [WorkflowDefinition(NAME, program)], max_live=self._max_live
+            self.journal,
+            clock,
+            [WorkflowDefinition(NAME, lambda: programs[0]())],
+            max_live=self._max_live,
+        )
+        host = EngineHost(self.engine, "http://localhost:8787")
+        programs.append(
+            self.tenants.program_of(self._workflow, SimpleNamespace(), self._env, defaults, host)
         )
         await self.engine.start()
-        self.raw = Workflow(EngineHost(self.engine), NAME)
+        self.raw = Workflow(host, NAME)
         return self
 
     async def __aexit__(self, *_: object) -> None:
