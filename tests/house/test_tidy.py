@@ -132,6 +132,7 @@ def test_tests_do_not_sleep() -> None:
     ]
 
 
+@cache
 def imports_the_virtual_loop(path: Path) -> bool:
     return any(
         isinstance(node, ast.ImportFrom) and node.module == "emulator.testing.loop"
