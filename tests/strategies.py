@@ -108,7 +108,7 @@ def hook_records(hook_id: str, at_ms: st.SearchStrategy[int]) -> st.SearchStrate
         metadata=stored_values,
         retain_until_ms=st.none() | at_ms,
         is_webhook=st.booleans(),
-        schema=st.none() | texts,
+        schema=st.none() | plain_texts,
     )
 
 
@@ -132,7 +132,7 @@ def instance_rows(draw: st.DrawFn, key: InstanceKey, number: int) -> InstanceRow
         draw(st.none() | st.builds(Schedule, cron=texts, scheduled_ms=instants_ms)),
         draw(st.none() | durations_ms),
         draw(st.none() | durations_ms),
-        draw(st.none() | texts),
+        draw(st.none() | plain_texts),
     )
     return InstanceRow(
         number,
