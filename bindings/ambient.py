@@ -25,6 +25,10 @@ class Body(Protocol):
         """Call something once: its stored result, now and in every replay."""
         ...
 
+    async def rest(self, name: str, duration_ms: int) -> None:
+        """Sleep."""
+        ...
+
 
 class Place(NamedTuple):
     """Where code of an instance runs. `body` is None in a callback; `host` runs the instance, if that is known."""

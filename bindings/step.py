@@ -37,7 +37,7 @@ from emulator.domain.limits import (
     MAX_STEP_RETRIES,
     MAX_WAIT_TIMEOUT_MS,
 )
-from emulator.domain.names import check_event_type, check_step_name
+from emulator.domain.names import RESERVED, check_event_type, check_step_name
 from emulator.domain.values import JsDict
 from emulator.engine.steps import (
     AttemptContext,
@@ -327,6 +327,10 @@ class WorkflowStep:
                 raise
 
         return await self._context.do_reserved(name, StepCode(callback), RESERVED_CONFIG)
+
+    async def rest(self, name: str, duration_ms: int) -> None:
+        """See `bindings.ambient.Body`."""
+        await self._context.sleep(RESERVED + name, duration_ms)
 
     def get_writable(self, namespace: str | None = None) -> WorkflowWritable:
         """A stream of the instance to write to, in the callbacks of its steps or in `run()` itself.

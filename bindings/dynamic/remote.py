@@ -204,7 +204,8 @@ class RemoteRun:
     async def _sleep(self, ask: messages.AskSleep) -> messages.Message:
         if ask.duration_ms > MAX_SLEEP_MS:
             raise InvalidDuration
-        await self._step.sleep(check_step_name(ask.name), ask.duration_ms)
+        check_step_name(ask.name.removeprefix(RESERVED))
+        await self._step.sleep(ask.name, ask.duration_ms)
         return messages.Answer(self._number, ask.ask, NULL)
 
     async def _sleep_until(self, ask: messages.AskSleepUntil) -> messages.Message:

@@ -342,3 +342,30 @@ async def test_the_streams_of_a_run() -> None:
             get_run("writer").readable()
         with pytest.raises(WorkflowRunNotFoundError):
             await get_run("nobody", NAME).list_streams()
+
+
+@in_virtual_time
+async def test_who_waits_for_a_result_does_not_keep_the_only_slot_from_it() -> None:
+    async def adopt(conflict: Run, step: WorkflowStep) -> Any:
+        return await conflict.return_value()
+
+    async with Project(second(adopt), concurrency_limit=1) as project:
+        await begun(project)
+        await project.becomes("second", "running")
+        await project.workflow.resume_hook(T, "result")
+        for instance in ("owner", "second"):
+            assert (await project.ended(instance))["output"] == "result"
+
+
+@in_virtual_time
+async def test_a_result_that_comes_after_a_month_is_adopted_across_restarts() -> None:
+    async def adopt(conflict: Run, step: WorkflowStep) -> Any:
+        return await conflict.return_value()
+
+    async with Project(second(adopt)) as project:
+        await begun(project)
+        await pause_for(10 * 86_400)
+        await project.restart()
+        await pause_for(20 * 86_400)
+        await project.workflow.resume_hook(T, "late")
+        assert (await project.ended("second"))["output"] == "late"
