@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from emulator.core.decision import Decision
 from emulator.core.effects import InvokeAttempt
-from emulator.core.inputs import AttemptRaised, AttemptReturned, DoRequested
+from emulator.core.inputs import AttemptRaised, AttemptReturned, DoRequested, RollbackRaised
 from emulator.core.state import StepState
-from emulator.domain.config import has_attempt_left, retry_delay_ms
+from emulator.domain.config import StepConfig, has_attempt_left, retry_delay_ms
 from emulator.domain.entries import (
     AttemptFailed,
     AttemptStarted,
@@ -82,17 +82,22 @@ def attempt_raised(decision: Decision, result: AttemptRaised) -> None:
         return
     step = decision.state.open[result.step]
     assert step.config is not None
-    delay_ms = None
-    if (
-        result.retryable
-        and result.delay_error is None
-        and has_attempt_left(step.config, result.attempt)
-    ):
-        delay_ms = result.retry_after_ms
-        if delay_ms is None:
-            delay_ms = retry_delay_ms(step.config, result.attempt, result.base_delay_ms)
+    delay_ms = delay_before_retry(step.config, result)
     fail_attempt(decision, step, result.error, delay_ms, result.delay_error)
     _after_attempt(decision, step)
+
+
+def delay_before_retry(config: StepConfig, result: AttemptRaised | RollbackRaised) -> int | None:
+    """How many milliseconds to wait for the next attempt of a callback or a handler; None when there is none."""
+    if (
+        not result.retryable
+        or result.delay_error is not None
+        or not has_attempt_left(config, result.attempt)
+    ):
+        return None
+    if result.retry_after_ms is not None:
+        return result.retry_after_ms
+    return retry_delay_ms(config, result.attempt, result.base_delay_ms)
 
 
 def fail_attempt(

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import msgspec
 
-from emulator.core.attempts import INTERRUPTED
+from emulator.core.attempts import INTERRUPTED, delay_before_retry
 from emulator.core.decision import Decision
 from emulator.core.effects import InvokeRollback
 from emulator.core.inputs import RollbackRaised, RollbackReturned, TimerFired
 from emulator.core.state import InstanceState, RollbackState, StepState
-from emulator.domain.config import has_attempt_left, retry_delay_ms
+from emulator.domain.config import has_attempt_left
 from emulator.domain.entries import (
     RollbackAttemptFailed,
     RollbackAttemptStarted,
@@ -130,11 +130,7 @@ def raised(decision: Decision, result: RollbackRaised) -> None:
         return
     config = decision.state.steps[result.step].rollback
     assert config is not None
-    delay_ms = None
-    if result.retryable and result.delay_error is None and has_attempt_left(config, result.attempt):
-        delay_ms = result.retry_after_ms
-        if delay_ms is None:
-            delay_ms = retry_delay_ms(config, result.attempt, result.base_delay_ms)
+    delay_ms = delay_before_retry(config, result)
     _fail_attempt(decision, result.step, result.error, delay_ms, result.delay_error)
     if not decision.state.is_terminal:
         proceed(decision)
