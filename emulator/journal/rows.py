@@ -276,6 +276,20 @@ def timers_from_json(text: str) -> list[tuple[InstanceKey, TimerRow]]:
     ]
 
 
+def entries_to_columns(entries: list[EntryRow]) -> list[object]:
+    """The columns of entries of the log, one entry after the other."""
+    columns: list[object] = []
+    last_step, label = None, None
+    encode = msgspec.json.encode
+    for row in entries:
+        entry = row.entry
+        step, fact = entry.step, entry.fact
+        if step is not last_step:
+            last_step, label = step, step and step.label
+        columns += (row.number, row.seq, fact.event, entry.at_ms, label, encode(fact).decode())
+    return columns
+
+
 def entries_to_json(entries: list[EntryRow]) -> tuple[str, str | None]:
     """Encode entries for SQLite: those of the log, and those whose place is the mailbox, if there are any."""
     logged = [entry_to_row(row) for row in entries if row.entry.fact.event != EventReceived.event]

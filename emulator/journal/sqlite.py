@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import aiosqlite
 
+from emulator.domain.entries import EventReceived
 from emulator.domain.status import InstanceStatus
 from emulator.errors import JournalCorrupt, JournalUnavailable, StorageError
 from emulator.journal.codes import SqliteCodes
@@ -30,6 +31,7 @@ from emulator.journal.port import Commit, EntryRow, TickRow
 from emulator.journal.rows import (
     StoredEntry,
     commit_to_json,
+    entries_to_columns,
     entries_to_json,
     entry_from_row,
     from_json,
@@ -61,6 +63,12 @@ if TYPE_CHECKING:
         StreamState,
         TimerRow,
     )
+
+_ENTRY = "(?, ?, ?, ?, ?, ?)"
+"""What stands for an entry in the statement that appends some."""
+
+_MOST_ENTRIES = 5_000
+"""How many entries it takes: SQLite allows 32,766 parameters."""
 
 _BUSY_TIMEOUT_S = 30.0
 """How long another process, such as the sqlite3 shell, may hold the write lock."""
@@ -166,13 +174,14 @@ class SqliteJournal:
 
     async def commit(self, commit: Commit) -> None:
         """Write all of it, or nothing and raise. See `Journal.commit`."""
-        logged, received = entries_to_json(commit.entries)
-        if received is None and _only_logs(commit):
-            # What a step does most: a third of the time of the whole.
-            await self._fetch("commit_entries", entries=logged)
+        if _only_logs(commit):
+            # What a step does most: half the time of the whole.
+            sql = STATEMENTS["append"] + ", ".join([_ENTRY] * len(commit.entries))
+            await self._run(self._writer, sql, entries_to_columns(commit.entries))
         elif commit.streams is not None and commit == Commit(streams=commit.streams):
             await self._fetch("commit_streams", **streams_to_json(commit.streams))
         else:
+            logged, received = entries_to_json(commit.entries)
             rest = commit_to_json(commit)
             await self._fetch("commit", entries=logged, received=received, **rest)
 
@@ -348,13 +357,18 @@ class SqliteJournal:
         return await self._run(self._reader, sql, parameters)
 
     async def _run(
-        self, connection: aiosqlite.Connection | None, sql: str, parameters: dict[str, object]
+        self,
+        connection: aiosqlite.Connection | None,
+        sql: str,
+        parameters: dict[str, object] | list[object],
     ) -> list[Any]:
         if connection is None:
             raise JournalUnavailable(f"The journal {self._where} is not open.")
-        with self._clear_errors():
+        try:
             # aiosqlite's annotation says a sequence, SQLite takes names as well.
             return list(await connection.execute_fetchall(sql, parameters))
+        except sqlite3.Error as error:
+            raise _storage_error(error, self._where) from error
 
     async def _script(self, sql: str) -> None:
         """Run a pragma to its end: of one that answers nothing `execute` makes the first step only, here a page."""
@@ -372,8 +386,10 @@ class SqliteJournal:
 
 
 def _only_logs(commit: Commit) -> bool:
-    """Whether it writes nothing but entries."""
-    return not (
+    """Whether it writes nothing but entries of the log, and no more of them than a statement can take."""
+    if EventReceived in {type(row.entry.fact) for row in commit.entries}:
+        return False
+    return 0 < len(commit.entries) <= _MOST_ENTRIES and not (
         commit.deleted
         or commit.cuts
         or commit.created

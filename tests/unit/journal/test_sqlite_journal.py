@@ -194,6 +194,29 @@ async def test_a_commit_that_contradicts_the_journal_leaves_nothing(
     assert await journal.count(InstanceQuery("orders")) == 1
 
 
+async def test_entries_alone_that_contradict_the_journal_are_refused_as_a_whole(
+    journal: SqliteJournal,
+) -> None:
+    await journal.commit(created())
+    await journal.commit(attempt(2))
+    entries = [*attempt(1).entries, *attempt(2).entries, *attempt(3).entries]
+    with pytest.raises(StorageError, match="UNIQUE"):
+        await journal.commit(Commit(entries=entries))
+    assert await seqs(journal) == [2]
+
+
+@pytest.mark.parametrize("many", [5_000, 5_001, 12_000])
+async def test_a_commit_can_have_any_number_of_entries(journal: SqliteJournal, many: int) -> None:
+    await journal.commit(created())
+    entries = [
+        EntryRow(1, seq, Entry(seq, STEP, AttemptStarted(seq))) for seq in range(1, many + 1)
+    ]
+    await journal.commit(Commit(entries=entries))
+    stored = (await journal.load([KEY]))[KEY]
+    assert isinstance(stored, StoredInstance)
+    assert [EntryRow(1, *each) for each in stored.entries] == entries
+
+
 async def test_a_deleted_instance_leaves_no_rows(journal: SqliteJournal, path: Path) -> None:
     await journal.commit(created())
     await journal.commit(attempt(1))
