@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from emulator.core.decide import decide
 from emulator.core.decision import Decision
 from emulator.core.effects import (
     ArmTimer,
@@ -102,10 +101,6 @@ class InstanceActor:
         """Put what user code says, or what is said about it, into the engine's inbox."""
         self._say(self, item)
 
-    def consider(self, item: Input, now_ms: int) -> Decision:
-        """Decide on an input. The state moves on at once; nothing is done about it before `perform`."""
-        return decide(self.state, item, now_ms)
-
     def perform(self, decision: Decision) -> None:
         """Act on a decision that is committed."""
         if decision.timers_cleared:
@@ -119,17 +114,15 @@ class InstanceActor:
 
     def after(self, item: Input) -> None:
         """The decision on the input has been performed, whatever it was."""
-        if self._incarnation is None:
+        incarnation = self._incarnation
+        if incarnation is None:
             return
-        if (
-            isinstance(item, RunInput)
-            and item.incarnation == self._incarnation.number
-            and item.is_request
-        ):
-            self._incarnation.heard()
-        if isinstance(item, SlotGranted):
-            self._incarnation.stir()
-        self._incarnation.watch()
+        if isinstance(item, RunInput):
+            if item.is_request and item.incarnation == incarnation.number:
+                incarnation.heard()
+        elif isinstance(item, SlotGranted):
+            incarnation.stir()
+        incarnation.watch()
 
     def close(self) -> None:
         """Forget it: user code is unwound, timers are cancelled."""

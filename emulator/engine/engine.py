@@ -19,8 +19,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
+from emulator.core.decide import decide
 from emulator.core.decision import Decision
 from emulator.core.effects import RequestSlot, ResolveStep
 from emulator.core.inputs import (
@@ -50,20 +51,8 @@ from emulator.engine.retention import Retention
 from emulator.engine.sleepers import Sleepers
 from emulator.engine.streams import Streams
 from emulator.engine.tokens import TokenMaker
-from emulator.engine.turn import (
-    Batch,
-    Claim,
-    Posted,
-    Reply,
-    Turn,
-    refuse,
-    stopped_by,
-)
-from emulator.errors import (
-    EmulatorError,
-    EngineStopped,
-    EntityConflictError,
-)
+from emulator.engine.turn import Batch, Claim, Inbox, Posted, Reply, Said, Turn, refuse, stopped_by
+from emulator.errors import EmulatorError, EngineStopped, EntityConflictError
 from emulator.journal.port import Journal
 from emulator.timing.alarm import Timers
 from emulator.timing.clock import Clock
@@ -117,7 +106,7 @@ class Engine:
             journal, self.definitions, arrangements or Arrangements(), self._actor
         )
         self._actors = self._residents.actors
-        self._inbox: list[Posted] = []
+        self._inbox: Inbox = []
         self._signal: asyncio.Future[None] | None = None
         self._turns: asyncio.Task[None] | None = None
         self._must_look_ahead = False
@@ -274,9 +263,9 @@ class Engine:
         # The caller may be cancelled; the answer then goes nowhere, and the input takes effect all the same.
         return await asyncio.shield(posted.reply)
 
-    def _put(self, posted: Posted) -> None:
+    def _put(self, item: Posted | Said) -> None:
         if self._failure is None and not self._is_closing:
-            self._inbox.append(posted)
+            self._inbox.append(item)
             self._wake()
 
     def _wake(self) -> None:
@@ -322,8 +311,9 @@ class Engine:
 
     def _shut(self) -> None:
         self._failure = error = self._failure or EngineStopped("The engine was closed.")
-        for posted in self._inbox:
-            refuse(posted.reply, error)
+        for each in self._inbox:
+            if isinstance(each, Posted):
+                refuse(each.reply, error)
         self._inbox.clear()
         for actor in self._actors.values():
             actor.close()
@@ -335,16 +325,17 @@ class Engine:
     async def _turn(self) -> None:
         inbox, self._inbox = self._inbox[:INPUTS_PER_TURN], self._inbox[INPUTS_PER_TURN:]
         try:
-            taken = await self._residents.load(inbox)
+            taken, holders = await self._residents.prepare(inbox)
             if self.streams.is_busy:
                 await self.streams.load()
-            holders = await self._residents.holders(inbox)
             turn = Turn(self._clock.now_ms(), taken, holders)
-            for posted in inbox:
-                if isinstance(posted.item, Batch):
-                    self._create(turn, posted, posted.item)
+            for each in inbox:
+                if isinstance(each, Said):
+                    self._listen(turn, each)
+                elif isinstance(each.item, Batch):
+                    self._create(turn, each, each.item)
                 else:
-                    self._take(turn, posted)
+                    self._take(turn, each)
             commit = turn.commit(self.streams)
             if commit is not None:
                 await self.journal.commit(commit)
@@ -362,17 +353,20 @@ class Engine:
         )
 
     def _hear(self, actor: InstanceActor, item: RunInput) -> None:
-        self._put(Posted(actor.key, item, speaker=actor))
+        self._put(Said(actor, item))
+
+    def _listen(self, turn: Turn, said: Said) -> None:
+        """Decide on what user code says: it cannot be refused, and is stale if its instance has left memory since."""
+        actor = said.actor
+        if actor.key in turn.barred:
+            turn.deferred.append(said)
+        elif self._actors.get(actor.key) is actor:
+            turn.looked_at[actor.key] = actor
+            self._decide(turn, actor, said.item)
 
     def _take(self, turn: Turn, posted: Posted) -> None:
-        """Decide on one thing out of the inbox."""
+        """Decide on what somebody asks, or a clock."""
         key, item = posted.key, posted.item
-        if posted.speaker is not None and key not in turn.barred:
-            # What user code says: it cannot be refused, and is stale if its instance has left memory since.
-            if self._actors.get(key) is posted.speaker:
-                turn.looked_at[key] = posted.speaker
-                self._decide(turn, posted.speaker, cast("Input", item))
-            return
         is_barrier = isinstance(item, BARRIERS)
         if key in turn.barred or (is_barrier and key in turn.actors):
             turn.barred.add(key)
@@ -439,27 +433,30 @@ class Engine:
 
     def _decide(self, turn: Turn, actor: InstanceActor, item: Input) -> Decision:
         """Let the core decide, and answer at once who asks for a slot."""
-        if isinstance(item, RunParked) and actor.key in turn.moving:
+        if type(item) is RunParked and actor.key in turn.moving:
             # It came to rest before this turn, and is about to move.
             return Decision(actor.state, turn.now_ms)
         if isinstance(item, (HookRequested, RestartRequested)):
             item = turn.holders.tell(actor.state, item)
-        decision = actor.consider(item, turn.now_ms)
+        status = actor.state.status
+        decision = decide(actor.state, item, turn.now_ms)
         if decision.refusal is not None:
             return decision
         if decision.hooks:
             turn.holders.note(decision.hooks.values())
         turn.decided.append((actor, item, decision))
         turn.actors[actor.key] = actor
-        admission = self._admissions[actor.key.workflow]
         for effect in decision.effects:
             if type(effect) is ResolveStep:
                 turn.moving.add(actor.key)
             elif type(effect) is RequestSlot:
                 actor.is_waking = effect.waking
+                admission = self._admissions[actor.key.workflow]
                 granted = admission.acquire(actor.key, waking=effect.waking)
                 self._decide(turn, actor, SlotGranted() if granted else SlotRefused())
-        admission.settle(actor.key, None if decision.deleted else actor.state.status)
+        if actor.state.status is not status or decision.deleted:
+            admission = self._admissions[actor.key.workflow]
+            admission.settle(actor.key, None if decision.deleted else actor.state.status)
         return decision
 
     def _perform(self, turn: Turn) -> None:
@@ -469,7 +466,7 @@ class Engine:
             if decision.deleted:
                 del self._actors[actor.key]
                 self._retention.watch(turn.now_ms)
-            if isinstance(item, RunParked):
+            if type(item) is RunParked:
                 self._plan_unloading(actor, item)
         for actor, item, _ in turn.decided:
             actor.after(item)

@@ -21,7 +21,7 @@ from emulator.engine.arrangements import Arrangements
 from emulator.engine.programs import WorkflowDefinition
 from emulator.engine.recovery import readable
 from emulator.engine.tokens import Holders, TokenMaker, tokens_of
-from emulator.engine.turn import Batch, Claim, Posted
+from emulator.engine.turn import Batch, Claim, Inbox, Posted
 from emulator.errors import InstanceNotFound, StorageError
 from emulator.journal.port import Journal
 
@@ -52,38 +52,25 @@ class Residents:
         self._next_number = await self._journal.last_number() + 1
         self._tokens = TokenMaker(await self._journal.seed())
 
-    async def load(self, inbox: Sequence[Posted]) -> set[InstanceKey]:
-        """Bring the instances that the inbox is about into memory; says which of the chosen new ids are taken."""
-        needed = {
-            posted.key
-            for posted in inbox
-            if posted.key not in self.actors
-            and posted.speaker is None
-            and not isinstance(posted.item, Batch)
-        }
-        if needed:
-            await self._load(list(needed))
-        chosen = {
-            creation.key
-            for posted in inbox
-            if isinstance(posted.item, Batch) and posted.item.may_be_taken
-            for creation in posted.item.creations
-            if creation.key not in self.actors
-        }
-        return await self._journal.existing(list(chosen)) if chosen else set()
+    async def prepare(self, inbox: Inbox) -> tuple[set[InstanceKey], Holders]:
+        """Bring the instances that the inbox is about into memory.
 
-    async def holders(self, inbox: Sequence[Posted]) -> Holders:
-        """Find out who has the tokens that somebody wants."""
+        Says which of the chosen new ids are taken, and who has the tokens that somebody wants.
+        """
+        posted: list[Posted] = []
         tokens: set[TokenKey] = set()
-        for posted in inbox:
-            item = posted.item
-            if isinstance(item, HookRequested):
-                tokens.add(TokenKey(scope_of(posted.key.id), item.hook.token))
-            elif isinstance(item, RestartRequested) and posted.key in self.actors:
-                tokens |= tokens_of(self.actors[posted.key].state)
-            elif isinstance(item, Batch):
-                tokens |= item.tokens()
-        return Holders(await self._journal.holders(list(tokens)) if tokens else {})
+        for each in inbox:
+            if isinstance(each, Posted):
+                posted.append(each)
+            elif type(each.item) is HookRequested:
+                tokens.add(TokenKey(scope_of(each.actor.key.id), each.item.hook.token))
+        taken = await self._load(posted) if posted else set[InstanceKey]()
+        for each in posted:
+            if isinstance(each.item, RestartRequested) and each.key in self.actors:
+                tokens |= tokens_of(self.actors[each.key].state)
+            elif isinstance(each.item, Batch):
+                tokens |= each.item.tokens()
+        return taken, Holders(await self._journal.holders(list(tokens)) if tokens else {})
 
     def add(self, creation: Creation) -> InstanceActor:
         """Take in an instance that is being created."""
@@ -107,7 +94,21 @@ class Residents:
         text = f'(instance.not_found) Instance "{key.id}" does not exist'
         return self._damaged.get(key) or InstanceNotFound(text)
 
-    async def _load(self, keys: list[InstanceKey]) -> None:
+    async def _load(self, inbox: list[Posted]) -> set[InstanceKey]:
+        needed: set[InstanceKey] = set()
+        chosen: set[InstanceKey] = set()
+        for posted in inbox:
+            if not isinstance(posted.item, Batch):
+                needed.add(posted.key)
+            elif posted.item.may_be_taken:
+                chosen.update(creation.key for creation in posted.item.creations)
+        missing = needed - self.actors.keys()
+        if missing:
+            await self._take_in(list(missing))
+        chosen -= self.actors.keys()
+        return await self._journal.existing(list(chosen)) if chosen else set()
+
+    async def _take_in(self, keys: list[InstanceKey]) -> None:
         for key, loaded in (await self._journal.load(keys)).items():
             stored = readable(loaded)
             if isinstance(stored, StorageError):

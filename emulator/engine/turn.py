@@ -11,7 +11,7 @@ import msgspec
 
 from emulator.core.decision import Decision
 from emulator.core.hooks import conflict
-from emulator.core.inputs import AttemptReturned, Input
+from emulator.core.inputs import AttemptReturned, Input, RunInput
 from emulator.core.state import InstanceState
 from emulator.domain.hooks import HookRequest, TokenKey
 from emulator.domain.instance import Creation, InstanceKey, id_in_scope, scope_of
@@ -80,14 +80,26 @@ class Batch(NamedTuple):
 class Posted(msgspec.Struct, frozen=True):
     """Something in the inbox: for whom, what, and who waits for the answer.
 
-    `item` is an input; or a question about the state, answered in its turn; or instances to create. A `RunInput` has a `speaker`: when the instance has left memory and come
-    back since, incarnations are counted anew, and what the former ones still say must not be taken for the new one's.
+    `item` is an input; or a question about the state, answered in its turn; or instances to create.
     """
 
     key: InstanceKey
     item: Input | Callable[[InstanceState], object] | Batch
     reply: Reply | None = None
-    speaker: InstanceActor | None = None
+
+
+class Said(msgspec.Struct, frozen=True):
+    """Something in the inbox that user code says, or that is said about it. Nobody waits for an answer.
+
+    When the instance has left memory and come back since, incarnations are counted anew: what the former ones still say
+    must not be taken for the new one's. So it says whose they were.
+    """
+
+    actor: InstanceActor
+    item: RunInput
+
+
+Inbox = list[Posted | Said]
 
 
 class Turn:
@@ -105,7 +117,7 @@ class Turn:
         self.created: set[InstanceKey] = set()
         self.barred: set[InstanceKey] = set()
         self.moving: set[InstanceKey] = set()
-        self.deferred: list[Posted] = []
+        self.deferred: Inbox = []
         self.ended: list[InstanceActor] = []
 
     def admits(self, posted: Posted, batch: Batch) -> bool:
