@@ -23,8 +23,7 @@ from emulator.domain.status import TERMINAL, InstanceStatus
 from emulator.domain.steps import StepKey
 
 
-@dataclass(slots=True)
-class StepState:
+class StepState(msgspec.Struct):
     """One step. `finished_seq` is the number of the entry that ended it (0: open), `start_seq` of the one that began it.
 
     `due_ms` is the deadline that is open: a sleep's end, a wait's timeout, a retry. A `do` has `config`, `attempt` (the
@@ -116,8 +115,7 @@ class RollbackState:
     due_ms: int | None = None
 
 
-@dataclass(slots=True)
-class Life:
+class Life(msgspec.Struct):
     """What the current incarnation has asked for. `running`: a `run()` is up.
 
     `requested`: asked and not answered. `in_flight`: callbacks being called. `held`: asked while nothing new may start.
@@ -131,11 +129,11 @@ class Life:
     running: bool = False
     at_rest: bool = False
     registering: bool = False
-    requested: dict[StepKey, None] = field(default_factory=dict[StepKey, None])
-    in_flight: set[StepKey] = field(default_factory=set[StepKey])
-    held: list[StepRequest] = field(default_factory=list[StepRequest])
-    handlers: set[StepKey] = field(default_factory=set[StepKey])
-    opened: set[StepKey] = field(default_factory=set[StepKey])
+    requested: dict[StepKey, None] = {}
+    in_flight: set[StepKey] = set()
+    held: list[StepRequest] = []
+    handlers: set[StepKey] = set()
+    opened: set[StepKey] = set()
     losses: int = 0
     finished_at_loss: int = 0
 

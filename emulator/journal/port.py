@@ -7,7 +7,6 @@ instance, is already consistent; the journal adds no rule of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
@@ -90,14 +89,13 @@ class ClosedRow(NamedTuple):
     step: str | None
 
 
-@dataclass(slots=True)
-class StreamCommit:
+class StreamCommit(msgspec.Struct):
     """What a commit does to streams, in the order of its fields."""
 
-    cleared: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    cleared: list[tuple[int, str]] = []
     """Streams (instance, name) whose chunks go."""
-    chunks: list[ChunkRow] = field(default_factory=list[ChunkRow])
-    closed: list[ClosedRow] = field(default_factory=list[ClosedRow])
+    chunks: list[ChunkRow] = []
+    closed: list[ClosedRow] = []
     """One that is closed already changes nothing."""
 
 
@@ -130,26 +128,23 @@ class Cut(NamedTuple):
     steps: frozenset[StepKey] | None
 
 
-@dataclass(slots=True)
-class Commit:
+class Commit(msgspec.Struct):
     """One transaction. It is applied in the order of its fields."""
 
-    deleted: list[int] = field(default_factory=list[int])
-    cuts: list[Cut] = field(default_factory=list[Cut])
-    created: list[InstanceRow] = field(default_factory=list[InstanceRow])
-    updated: dict[int, InstanceRow] = field(default_factory=dict[int, InstanceRow])
-    entries: list[EntryRow] = field(default_factory=list[EntryRow])
+    deleted: list[int] = []
+    cuts: list[Cut] = []
+    created: list[InstanceRow] = []
+    updated: dict[int, InstanceRow] = {}
+    entries: list[EntryRow] = []
     """`EventReceived` goes to the mailbox, and comes back from `load` at its place among the others."""
-    taken: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    taken: list[tuple[int, int]] = []
     """Events (instance, seq) that leave the mailbox."""
-    disarmed: list[tuple[int, StepKey | None]] = field(
-        default_factory=list[tuple[int, StepKey | None]]
-    )
+    disarmed: list[tuple[int, StepKey | None]] = []
     """Timers that go: one step's, or all of an instance's (None)."""
-    armed: list[TimerRow] = field(default_factory=list[TimerRow])
-    ticks: list[TickRow] = field(default_factory=list[TickRow])
+    armed: list[TimerRow] = []
+    ticks: list[TickRow] = []
     """One earlier than what is stored changes nothing."""
-    hooks: dict[str, HookRecord] = field(default_factory=dict[str, HookRecord])
+    hooks: dict[str, HookRecord] = {}
     """By id, as they are from now on; those that are released go. A deleted instance leaves its own to this."""
     streams: StreamCommit | None = None
 

@@ -18,9 +18,10 @@ The wheel has no clock: it learns what time it is from `advance`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Generic, TypeVar
+
+import msgspec
 
 T = TypeVar("T")
 
@@ -31,8 +32,7 @@ HORIZON_MS = 1 << _BITS * _LEVELS
 """Instants are below this one: twice the range of ECMAScript's dates."""
 
 
-@dataclass(slots=True, eq=False)
-class Timer(Generic[T]):
+class Timer(msgspec.Struct, Generic[T], eq=False):
     """An item and when it is due. Every timer is itself alone, whatever it holds."""
 
     due_ms: int
