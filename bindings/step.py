@@ -28,7 +28,7 @@ from emulator.core.inputs import AttributesRequested
 from emulator.domain import values
 from emulator.domain.attributes import check_attributes
 from emulator.domain.config import RetryConfig, StepConfig, resolve_config
-from emulator.domain.duration import duration_ms, looks_like_seconds
+from emulator.domain.duration import UNITS, duration_ms, looks_like_seconds, unknown_unit
 from emulator.domain.hooks import Retention, check_token
 from emulator.domain.hooks import min_retention as read_min_retention
 from emulator.domain.limits import (
@@ -138,6 +138,8 @@ class WorkflowStep:
         rollback = self._rollback(name, options.rollback, options.rollback_config)
         check_step_name(name)
         resolved = resolve_config(options.config, self._defaults, name)
+        if options.config is not None:
+            self._hint_config(f'step.do("{name}")', resolved)
         signature = signature_of(function)
         arguments: dict[str, Any] = {}
         if signature.needed:
@@ -158,6 +160,7 @@ class WorkflowStep:
         if not callable(handler):
             raise InvalidStep(f'Rollback for "{name}" must be a function')
         resolved = resolve_config(config, self._defaults, name, "Rollback")
+        self._hint_config(f'the rollback of step.do("{name}")', resolved)
         return RollbackCode(_handler_code(self._place, name, handler, config), resolved)
 
     def with_rollback(
@@ -200,7 +203,7 @@ class WorkflowStep:
         sleep_ms = duration_ms(
             duration, what=f'the duration of sleep "{name}"', maximum_ms=MAX_SLEEP_MS
         )
-        self._hint_seconds(f'step.sleep("{name}", {duration!r})', duration)
+        self._hint(f'step.sleep("{name}", {duration!r})', duration)
         await self._context.sleep(name, sleep_ms)
 
     async def sleep_until(self, name: str, timestamp: datetime | float) -> None:
@@ -244,7 +247,7 @@ class WorkflowStep:
             timeout_ms = duration_ms(timeout, what=what, maximum_ms=MAX_WAIT_TIMEOUT_MS)
             if timeout_ms < 0:
                 raise InvalidDuration(f"{what} is {timeout!r}; it must not be negative.")
-            self._hint_seconds(f'step.wait_for_event("{name}", timeout={timeout!r})', timeout)
+            self._hint(f'step.wait_for_event("{name}", timeout={timeout!r})', timeout)
         return waited_event(await self._context.wait_for_event(name, wanted_type, timeout_ms))
 
     def create_hook(
@@ -342,13 +345,33 @@ class WorkflowStep:
         """
         return writable(self._context, namespace)
 
-    def _hint_seconds(self, call: str, duration: Duration) -> None:
-        if looks_like_seconds(duration) and call not in self._said:
+    def _hint(self, call: str, duration: Duration) -> None:
+        """Say once what a duration means that was probably meant otherwise."""
+        if call in self._said:
+            return
+        if looks_like_seconds(duration):
             self._said.add(call)
             log.warning(
                 '%s: a bare number is milliseconds. Write "%s seconds" if seconds are meant.',
                 call,
                 duration,
+            )
+        else:
+            self._hint_unit(call, duration)
+
+    def _hint_config(self, call: str, config: StepConfig) -> None:
+        self._hint_unit(f"{call}, timeout={config.timeout!r}", config.timeout)
+        self._hint_unit(f"{call}, delay={config.retries.delay!r}", config.retries.delay)
+
+    def _hint_unit(self, call: str, duration: Duration) -> None:
+        unit = unknown_unit(duration)
+        if unit is not None and call not in self._said:
+            self._said.add(call)
+            log.warning(
+                '%s: there is no unit "%s", so that is milliseconds. The units are %s.',
+                call,
+                unit,
+                UNITS,
             )
 
     createHook = create_hook  # noqa: N815

@@ -26,6 +26,10 @@ _UNITS_MS: Final = {
     "month": 30 * DAY_MS,
     "year": 31_557_600_000,  # 365.25 days
 }
+_MILLISECONDS: Final = {"ms", "millisecond", "milliseconds"}
+UNITS: Final = ", ".join([*_UNITS_MS][:-1]) + " and " + [*_UNITS_MS][-1]
+"""The units, to be read."""
+
 _WITH_UNIT: Final = re.compile(r"([^ ]+) +(\w\w*?)s?", re.ASCII)
 
 # JavaScript's Number(): what it trims, and what it reads.
@@ -90,6 +94,18 @@ def retention_ms(value: object) -> int:
             f"(body) Retention cannot be {value!r}: the maximum is {MAX_RETENTION_MS // DAY_MS} days"
         )
     return round(parsed_ms)
+
+
+def unknown_unit(value: object) -> str | None:
+    """The unit of a text that counts as milliseconds because there is no such unit, as in "5 fortnights"; else None.
+
+    Milliseconds that are meant so are none such: "ms", "millisecond", "milliseconds".
+    """
+    match = _WITH_UNIT.fullmatch(value) if isinstance(value, str) else None
+    if match is None or math.isnan(js_number(match[1])):
+        return None
+    written = match[0].rpartition(" ")[2]
+    return None if match[2] in _UNITS_MS or written in _MILLISECONDS else written
 
 
 def looks_like_seconds(value: object) -> bool:

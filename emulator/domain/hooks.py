@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from emulator.domain.duration import parse_duration
+from emulator.domain.duration import parse_duration, unknown_unit
 from emulator.domain.instance import InstanceKey, scope_of
 from emulator.domain.limits import DAY_MS, MAX_HOOK_RETENTION_MS, MAX_HOOK_TOKEN_BYTES
 from emulator.domain.names import has_control, is_unicode
@@ -173,7 +173,7 @@ def min_retention(given: object, now_ms: int) -> MinRetention:
     else:
         until_ms = None
         left_ms = parse_duration(given)
-    if math.isnan(left_ms):
+    if math.isnan(left_ms) or unknown_unit(given):
         raise InvalidHook(
             f"min_retention cannot be {given!r}: it is a number of milliseconds, a text such as "
             '"1 day", a timedelta, or a datetime with a time zone.'

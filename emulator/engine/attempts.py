@@ -18,7 +18,7 @@ import msgspec
 
 from emulator.domain import values
 from emulator.domain.config import DYNAMIC_DELAY, has_attempt_left, timeout_ms
-from emulator.domain.duration import parse_duration
+from emulator.domain.duration import parse_duration, unknown_unit
 from emulator.domain.failure import Failure, failure_of, is_retryable
 from emulator.domain.limits import DELAY_FUNCTION_TIMEOUT_MS, MAX_RETRY_DELAY_MS
 from emulator.engine.outputs import store_output
@@ -178,7 +178,7 @@ class Attempt:
             delay_ms = max(0.0, wish.timestamp() * 1000 - self._timers.now_ms())
         else:
             delay_ms = parse_duration(wish)
-        if 0 <= delay_ms <= MAX_RETRY_DELAY_MS:
+        if 0 <= delay_ms <= MAX_RETRY_DELAY_MS and not unknown_unit(wish):
             return raised._replace(retry_after_ms=round(delay_ms))
         text = f'retry_after of step "{self.context.step.label}" cannot be {wish!r}: it is a duration from 0 to 365 days'
         return raised._replace(delay_error=Failure("NonRetryableDelayError", text))

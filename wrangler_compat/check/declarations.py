@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from emulator.domain.config import PRODUCTION_DEFAULTS, resolve_config
-from emulator.domain.duration import duration_ms, looks_like_seconds
+from emulator.domain.duration import UNITS, duration_ms, looks_like_seconds, unknown_unit
 from emulator.domain.limits import MAX_SLEEP_MS, MAX_WAIT_TIMEOUT_MS
 from emulator.domain.names import check_event_type, check_step_name
 from emulator.errors import InvalidDuration, InvalidEventType, InvalidStepConfig, InvalidStepName
@@ -23,6 +23,7 @@ _SLEEP: Final = {"sleep"}
 _UNTIL: Final = {"sleep_until", "sleepUntil"}
 _WAIT: Final = {"wait_for_event", "waitForEvent"}
 _SEND: Final = {"send_event", "sendEvent"}
+_RETENTIONS: Final = {"success_retention", "error_retention", "successRetention", "errorRetention"}
 _CONFIGS: Final = {"config", "rollback_config"}
 _VALID: Final[dict[str, Any]] = {
     "retries": {"limit": 1, "delay": 1_000},
@@ -36,7 +37,7 @@ _VALID: Final[dict[str, Any]] = {
 
 
 def declarations_are_accepted(code: Code) -> Iterator[Breach]:
-    """WF013 to WF016."""
+    """WF013 to WF016, and WF019."""
     for scope in code.scopes:
         for node in scope.nodes:
             if isinstance(node, ast.Call):
@@ -49,6 +50,7 @@ def declarations_are_accepted(code: Code) -> Iterator[Breach]:
                     yield from _waiting(code, node, scope, operation)
                 elif isinstance(node.func, ast.Attribute) and node.func.attr in _SEND:
                     yield from _event_type(_sent_type(node, scope), scope)
+                yield from _retention(node, scope)
     yield from _functions(code)
 
 
@@ -108,6 +110,7 @@ def _duration(
     if looks_like_seconds(value):
         yield _seconds(written, value)
         return
+    yield from _unit(written, value)
     try:
         duration_ms(value, what=f"The {what}", maximum_ms=maximum_ms)
     except InvalidDuration as error:
@@ -121,6 +124,26 @@ def _seconds(written: ast.expr, value: float) -> Breach:
         f"A bare number is milliseconds, so this is {value:g} thousandths of a second; "
         f'write "{value:g} seconds" if seconds are meant.',
     )
+
+
+def _retention(call: ast.Call, scope: Scope) -> Iterator[Breach]:
+    """How long instances are kept that somebody creates."""
+    for word in call.keywords:
+        if word.arg == "retention" and (written := literal_dict(word.value, scope)):
+            for key, value in (entries(written) or {}).items():
+                if key in _RETENTIONS:
+                    yield from _unit(
+                        value if word.value is written else word.value, literal(value, scope)
+                    )
+
+
+def _unit(written: ast.expr, value: object) -> Iterator[Breach]:
+    if (unit := unknown_unit(value)) is not None:
+        yield Breach(
+            written,
+            "WF019",
+            f'There is no unit "{unit}", so this counts as milliseconds. The units are {UNITS}.',
+        )
 
 
 def _instant(code: Code, written: ast.expr | None) -> Iterator[Breach]:
@@ -186,8 +209,10 @@ def _configs(call: ast.Call, scope: Scope) -> Iterator[Breach]:
 def _config(place: ast.expr, written: ast.Dict, scope: Scope) -> Iterator[Breach]:
     for value in _times(written, scope):
         number = literal(value, scope)
+        where = value if place is written else place
         if looks_like_seconds(number):
-            yield _seconds(value if place is written else place, number)
+            yield _seconds(where, number)
+        yield from _unit(where, number)
     config = _value(written, scope)
     if config is UNKNOWN:
         return

@@ -27,6 +27,7 @@ TITLES: Final = {
     "WF016": "A call of `step` that the API refuses",
     "WF017": "A result that cannot be stored",
     "WF018": "Cancellation is swallowed",
+    "WF019": "A unit of time that does not exist",
 }
 """Each code, with the title of its section in the document."""
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from emulator.domain.cron import parse_cron
-from emulator.domain.duration import retention_ms
+from emulator.domain.duration import retention_ms, unknown_unit
 from emulator.domain.limits import DAY_MS, DEFAULT_RETENTION_MS, MAX_RETENTION_MS
 from emulator.errors import InvalidCron, InvalidRetention
 from wrangler_compat.config.document import read_document
@@ -182,6 +182,11 @@ class _Loading:
         if given is None:
             return DEFAULT_RETENTION_MS
         try:
+            if unit := unknown_unit(given):
+                self._warn(
+                    at,
+                    f'got {given_text(given)}; there is no unit "{unit}", so that is milliseconds.',
+                )
             return retention_ms(given)
         except InvalidRetention:
             self.reader.report(

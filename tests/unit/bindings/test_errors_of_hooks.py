@@ -162,7 +162,9 @@ def test_it_asks_no_delay_function() -> None:
     retries(lambda _: RetryableError("no", retry_after=3_000), config, [3])
 
 
-@pytest.mark.parametrize("wrong", ["soon", -1, math.nan, math.inf, None, "366 days", True])
+@pytest.mark.parametrize(
+    "wrong", ["soon", -1, math.nan, math.inf, None, "366 days", True, "5 mins"]
+)
 def test_a_wrong_delay_fails_the_step(wrong: Any) -> None:
     retries(lambda _: RetryableError("no", retry_after=wrong), TWICE, [])
 

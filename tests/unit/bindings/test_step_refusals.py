@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -433,6 +434,35 @@ async def test_replayed_steps_count_towards_the_limit_once() -> None:
 
     async with Project(run, step_limit=5, max_live=0) as project:
         assert await project.result() == "done"
+
+
+@in_virtual_time
+async def test_a_unit_that_does_not_exist_is_hinted_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = {"timeout": "10 mins", "retries": {"limit": 1, "delay": "3 sec"}}
+
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        await step.sleep("nap", "30 secnds")
+        with suppress(WorkflowTimeoutError):
+            await step.wait_for_event("payment", "paid", timeout="1 Hour")
+        with suppress(WorkflowTimeoutError):
+            await step.do("slow", config=config)(one)()
+
+    async with Project(run, max_live=0) as project:
+        await project.result()
+        await project.result()
+        hints = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+        assert [hint.partition(": ")[0] for hint in hints] == [
+            """step.sleep("nap", '30 secnds')""",
+            """step.wait_for_event("payment", timeout='1 Hour')""",
+            """step.do("slow"), timeout='10 mins'""",
+            """step.do("slow"), delay='3 sec'""",
+        ]
+        assert all(
+            "The units are second, minute, hour, day, week, month and year." in h for h in hints
+        )
+        assert 'there is no unit "secnds", so that is milliseconds' in hints[0]
 
 
 @in_virtual_time

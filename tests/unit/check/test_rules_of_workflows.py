@@ -200,6 +200,21 @@ WRONG = {
         "WF013",
         a_step("return 1", options=', config={"timeout": 30}'),
     ),
+    "a misspelt unit": ("WF019", 'await step.sleep("a", "30 secnds")'),
+    "a unit with a capital": ("WF019", 'await step.wait_for_event("a", "paid", timeout="1 Hour")'),
+    "a unit that is too short": ("WF019", 'pause = "5 m"\nawait step.sleep("a", pause)'),
+    "a misspelt unit of a timeout": (
+        "WF019",
+        a_step("return 1", options=', config={"timeout": "10 mins"}'),
+    ),
+    "a misspelt unit of a delay": (
+        "WF019",
+        a_step("return 1", options=', config={"retries": {"limit": 1, "delay": "3 sec"}}'),
+    ),
+    "a misspelt unit of a retention": (
+        "WF019",
+        a_step('await self.env.MAIL.create(id="a", retention={"success_retention": "3 dayz"})'),
+    ),
     "an instant in seconds": ("WF013", 'await step.sleep_until("a", time.time() + 3600)'),
     "a type with a colon, partly computed": (
         "WF014",
@@ -266,6 +281,10 @@ WRONG = {
 }
 
 RIGHT = {
+    "milliseconds that are meant": 'await step.sleep("a", "20 milliseconds")',
+    "a retention that is computed": a_step(
+        'await self.env.MAIL.create(id="a", retention={"success_retention": LIMITS["kept"]})'
+    ),
     "a task that is awaited later": a_step(
         "return 1", after="task = asyncio.create_task(one())\nawait task"
     ),

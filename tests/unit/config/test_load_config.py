@@ -183,6 +183,19 @@ def test_one_class_may_back_two_workflows_and_one_workflow_two_bindings(
     ]
 
 
+def test_a_retention_in_a_unit_that_does_not_exist_is_a_warning(
+    write_project: WriteProject,
+) -> None:
+    config = load_with(
+        write_project,
+        '"workflows": [{ "name": "a", "binding": "A", "class_name": "K", '
+        '"default_retention": { "success_retention": "3 dayz" } }]',
+    )
+    assert config.workflows[0].default_retention.success_ms == 3
+    (warning,) = config.warnings
+    assert warning.endswith('got "3 dayz"; there is no unit "dayz", so that is milliseconds.')
+
+
 def test_a_step_limit_above_productions_is_a_warning(write_project: WriteProject) -> None:
     config = load_with(
         write_project,

@@ -13,6 +13,7 @@ from emulator.domain.duration import (
     looks_like_seconds,
     parse_duration,
     retention_ms,
+    unknown_unit,
 )
 from emulator.domain.limits import DAY_MS, MAX_RETENTION_MS, MAX_SLEEP_MS
 from emulator.errors import InvalidDuration, InvalidRetention
@@ -196,6 +197,31 @@ def test_a_retention_over_thirty_days_is_refused_with_the_maximum(value: object)
         InvalidRetention, match=r"^\(body\) Retention cannot be .*: the maximum is 30 days$"
     ):
         retention_ms(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit"),
+    [
+        ("30 secnds", "secnds"),
+        ("24 fortnights", "fortnights"),
+        ("1 Hour", "Hour"),
+        ("5 m", "m"),
+        ("1.5   min", "min"),
+        ("0x10 secs", "secs"),
+    ],
+)
+def test_a_unit_that_counts_as_milliseconds_by_mistake_is_named(value: str, unit: str) -> None:
+    assert unknown_unit(value) == unit
+    assert parse_duration(value) == parse_duration(value.split()[0])
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["1 second", "2 hours", "1.5 minutes", "3 years", "5 ms", "20 milliseconds", "1 millisecond",
+     "5", "", "one fortnight", "5seconds", "1 hour 30 minutes", 5, None, True, timedelta(days=1)],
+)  # fmt: skip
+def test_other_durations_and_what_is_none_have_no_unknown_unit(value: object) -> None:
+    assert unknown_unit(value) is None
 
 
 @pytest.mark.parametrize("value", [1, 5, 10, 30, 30.0, 60, 90, 120, 300, 600, 900])

@@ -69,7 +69,7 @@ def test_a_duration_begins_when_it_is_asked_for_and_an_instant_stays() -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        0, -1, math.nan, -math.inf, "soon", "", "-1 day", None, True, b"1 day", [1], timedelta(0),
+        0, -1, math.nan, -math.inf, "soon", "", "-1 day", None, True, b"1 day", [1], timedelta(0), "3 dayz",
         datetime(2030, 1, 1),
         datetime.fromtimestamp(NOW_MS / 1000, UTC), datetime(1969, 1, 1, tzinfo=UTC),
     ],
