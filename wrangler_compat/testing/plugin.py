@@ -7,6 +7,7 @@ itself is a plain one: it makes no difference on which event loop, in which mode
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
@@ -54,6 +55,21 @@ def workflows(request: pytest.FixtureRequest) -> Generator[TestProject]:
         if pending := project.pending():
             request.node.add_report_section("teardown", "unfinished workflows", "\n".join(pending))
         project.stop()
+
+
+@pytest.hookimpl
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function and uses the fixture, if no other plugin has taken it."""
+    test: Any = pyfuncitem.obj
+    if "workflows" not in pyfuncitem.fixturenames or not inspect.iscoroutinefunction(test):
+        return None
+    import asyncio
+
+    given = pyfuncitem.funcargs
+    asyncio.run(
+        test(**{name: given[name] for name in inspect.signature(test).parameters if name in given})
+    )
+    return True
 
 
 @pytest.hookimpl(wrapper=True)

@@ -134,6 +134,41 @@ def test_a_suite_passes_in_each_mode_and_loop_scope(
     project.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=TESTS)
 
 
+ALONE = """
+import pytest
+
+@pytest.fixture
+def greeting():
+    return "good morning"
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_month_passes(workflows, greeting, times, unused=None):
+    workflows.env.GREETING = greeting * times
+    instance = await workflows.env.NAP.create()
+    await workflows.until(instance, "complete")
+    assert (await instance.status())["output"] == "good morning" * times
+
+class TestOfAClass:
+    async def test_it_fails(self, workflows):
+        assert workflows is None
+
+async def test_that_is_not_about_workflows():
+    pass
+"""
+
+
+@pytest.mark.parametrize("options", ["no:asyncio", "asyncio"])
+def test_coroutine_functions_need_no_other_plugin(project: pytest.Pytester, options: str) -> None:
+    configure(project, "strict", "function")
+    project.makepyfile(ALONE)
+    (project.path / "tests" / "test_suite.py").unlink()
+    arguments = ("-p", options) if options == "no:asyncio" else ()
+    warned = ("-W", "ignore::pytest.PytestConfigWarning")
+    result = project.runpytest_inprocess("-p", "no:cacheprovider", *warned, *arguments)
+    result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines(["*async def functions are not natively supported*"])
+
+
 def test_a_suite_passes_in_four_workers(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
