@@ -53,9 +53,10 @@ from emulator.domain import values
 from emulator.domain.duration import looks_like_seconds
 from emulator.domain.hooks import check_token
 from emulator.domain.steps import StepKey
+from emulator.engine.frames import is_the_users
 from emulator.engine.programs import WorkflowDefinition
 from emulator.journal.port import StoredInstance
-from emulator.testing.asking import Place, is_the_users
+from emulator.testing.asking import Place
 from emulator.testing.clock import EPOCH_MS
 from emulator.testing.loop import VirtualLoop, run
 from emulator.testing.replay import Replay, replay

@@ -52,6 +52,11 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     fields: dict[str, str] | None = None
     kind: str | None = None
 
+    @property
+    def text(self) -> str:
+        """Name and message, as Python shows them."""
+        return f"{self.name}: {self.message}" if self.message else self.name
+
 
 _REBUILT: Final[dict[str, type[Exception]]] = {
     kind.__name__: kind
@@ -108,7 +113,15 @@ def failure_of(error: BaseException) -> Failure:
             fields or None,
             kind if kind in _KINDS else None,
         )
-    return Failure(type(error).__name__, _storable(str(error)))
+    return Failure(type(error).__name__, _storable(text_of(error)))
+
+
+def text_of(error: BaseException) -> str:
+    """What an exception says; one that cannot say it says that, in the words of Python's tracebacks."""
+    try:
+        return str(error)
+    except Exception:
+        return "<exception str() failed>"
 
 
 def _storable(text: str) -> str:

@@ -21,8 +21,9 @@ from emulator.domain.config import DYNAMIC_DELAY, has_attempt_left, timeout_ms
 from emulator.domain.duration import parse_duration, unknown_unit
 from emulator.domain.failure import Failure, failure_of, is_retryable
 from emulator.domain.limits import DELAY_FUNCTION_TIMEOUT_MS, MAX_RETRY_DELAY_MS
+from emulator.engine.frames import traceback_of
 from emulator.engine.outputs import store_output
-from emulator.engine.steps import AttemptContext, StepCode
+from emulator.engine.steps import AttemptContext, Compensation, StepCode
 from emulator.engine.streams import Writer, Writing
 from emulator.engine.threads import ThreadPerCall
 from emulator.errors import ProgramLost, RetryableError, WorkflowTimeoutError
@@ -163,8 +164,13 @@ class Attempt:
 
     async def _conclude(self, raised: Raised) -> None:
         self._end()
-        step = self.context.step.label
-        log.info("step %s, attempt %d failed: %s", step, self.context.attempt, raised.failure)
+        made, step = self.context.creation, self.context.step.label
+        what = "the rollback of step" if isinstance(self._told, Compensation) else "step"
+        log.warning(
+            'workflow %s, instance %s: attempt %d of %s "%s" failed: %s',
+            *(made.workflow, made.id, self.context.attempt, what, step, raised.failure.text),
+            exc_info=traceback_of(raised.error),
+        )
         if isinstance(raised.error, RetryableError):
             raised = self._with_wish(raised, raised.error)
         elif self._needs_delay(raised):

@@ -121,6 +121,7 @@ class Incarnation:
         self._is_pumping = False
         self._is_stalled = False
         self._causes: dict[StepKey, BaseException] = {}
+        self._told: Exception | None = None
         self._attempts: dict[StepKey, Attempt] = {}
         self._is_watched = False
         self._reported = -1
@@ -158,9 +159,8 @@ class Incarnation:
                 self._host.post(RunLost(self.number, failure_of(error)))
         except BaseException as error:
             if not self._is_closed:
-                self._end(
-                    RunRaised(self.number, uncaught(error, self._definition, self._state.creation))
-                )
+                failure = uncaught(error, self._definition, creation, told=error is self._told)
+                self._end(RunRaised(self.number, failure))
         else:
             if not self._is_closed:
                 self._end(RunReturned(self.number, output))
@@ -361,6 +361,7 @@ class Incarnation:
         if isinstance(outcome, Failure):
             error = exception_of(outcome)
             error.__cause__ = self._causes.pop(step, None)
+            self._told = error
             future.set_exception(error)
         else:
             future.set_result(outcome)
@@ -489,6 +490,7 @@ class Incarnation:
         self._attempts.clear()
         self._pending.clear()
         self._outcomes.clear()
+        self._told = None
         self._later.clear()
         self._writing.close()
         if rollbacks_for is not None:

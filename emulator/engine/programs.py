@@ -14,8 +14,9 @@ from emulator.domain.failure import Failure, failure_of
 from emulator.domain.instance import Creation, Schedule
 from emulator.domain.limits import DEFAULT_INSTANCE_STEPS, DEFAULT_RETENTION_MS
 from emulator.domain.status import InstanceStatus
+from emulator.engine.frames import traceback_of
 from emulator.engine.steps import StepContext
-from emulator.errors import StepFailure, WorkflowNotFound
+from emulator.errors import WorkflowNotFound
 
 log = logging.getLogger("workflow_emulator")
 
@@ -96,11 +97,16 @@ def definition_of(
     return definitions[workflow]
 
 
-def uncaught(error: BaseException, definition: WorkflowDefinition, creation: Creation) -> Failure:
-    """What is stored of what `run()` raised. What no step has failed with is logged: nobody else shows where it comes from."""
+def uncaught(
+    error: BaseException, definition: WorkflowDefinition, creation: Creation, *, told: bool
+) -> Failure:
+    """What is stored of what `run()` raised. It is logged, and where it comes from if no step has `told` that before."""
     failure = failure_of(error)
-    if not isinstance(error, StepFailure):
-        log.error("workflow %s, instance %s raised", creation.workflow, creation.id, exc_info=error)
+    log.error(
+        "workflow %s, instance %s: run() raised %s",
+        *(creation.workflow, creation.id, failure.text),
+        exc_info=None if told else traceback_of(error),
+    )
     if failure.name == "NonRetryableError" and not definition.preserve_non_retryable_message:
         return Failure(
             "WorkflowFatalError",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio.events
 import inspect
-import sysconfig
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -19,15 +18,10 @@ from emulator.core.effects import Outcome
 from emulator.core.inputs import HookDisposeRequested, HookRequested, StepRequest
 from emulator.domain.steps import StepKey
 from emulator.domain.values import StreamedOutput
+from emulator.engine.frames import is_the_users
 from emulator.engine.steps import Asker, RollbackCode, StepCode, StepContext
 from emulator.engine.streams import Writer, Writing
 
-_ROOT: Final = Path(__file__).parents[2]
-_NOT_THE_USERS: Final = (
-    *(str(_ROOT / name) for name in ("emulator", "bindings", "wrangler_compat")),
-    sysconfig.get_path("stdlib"),
-    "<",
-)
 _LOOP: Final = asyncio.events.__file__
 
 
@@ -145,11 +139,6 @@ def raising_place(trace: TracebackType | None) -> Place | None:
             place = Place(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
     return place
-
-
-def is_the_users(file: str) -> bool:
-    """Whether a file of code is neither the emulator's nor Python's."""
-    return not file.startswith(_NOT_THE_USERS)
 
 
 def _definition(code: StepCode) -> Place | None:

@@ -75,8 +75,9 @@ class Victim:
     def complaints(self) -> list[str]:
         """The warnings and errors that it has logged, but for what workflows have raised on purpose."""
         levels = ("WARNING: ", "ERROR: ", "CRITICAL: ")
+        theirs = ("WARNING: workflow ", "ERROR: workflow ")
         lines = self.said.splitlines()
-        return [line for line in lines if line.startswith(levels) and not line.endswith(" raised")]
+        return [line for line in lines if line.startswith(levels) and not line.startswith(theirs)]
 
     def limit_files(self, size_bytes: int) -> None:
         """From now on no file of the process grows beyond this, as on a disk that is full."""

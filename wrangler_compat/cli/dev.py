@@ -7,13 +7,13 @@ watches the files and starts it anew.
 from __future__ import annotations
 
 import sys
-import traceback
 from pathlib import Path
 
 import click
 
 from emulator.errors import ConfigError, EmulatorError
 from wrangler_compat.cli.options import DevOptions
+from wrangler_compat.cli.reporting import user_traceback
 
 BROKEN_CONFIG = 2
 FAILED = 1
@@ -106,17 +106,3 @@ def _run(options: DevOptions, *, reload: bool) -> None:
         from wrangler_compat.cli.serving import serve
 
         serve(options)
-
-
-def user_traceback(error: BaseException, directory: Path) -> str:
-    """Python's own traceback, from the first frame on that is in the project's folder; all of it if none is."""
-    told = traceback.TracebackException.from_exception(error)
-    root = directory.resolve()
-    for at, frame in enumerate(told.stack):
-        if Path(frame.filename).is_relative_to(root):
-            told.stack = traceback.StackSummary.from_list(told.stack[at:])
-            break
-    else:
-        if isinstance(error, SyntaxError):  # says itself where it is
-            told.stack = traceback.StackSummary()
-    return "".join(told.format())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from emulator.errors import EmulatorError
-from wrangler_compat.cli.dev import user_traceback
+from wrangler_compat.cli.reporting import user_traceback
 from wrangler_compat.cli.wording import Json, pretty, printable
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ async def _verdict(
     verdict |= {"expected": parted.expected and _step(parted.expected)} | _asked(parted.asked, root)
     if isinstance(parted.end, RunFailed):
         failure = parted.end.error
-        verdict["error"] = f"{failure.name}: {failure.message}"
+        verdict["error"] = failure.text
         if parted.asked is None:
             verdict["place"] = _place(parted.end.place, root)
     return verdict

@@ -19,9 +19,9 @@ import click
 
 from emulator.errors import EmulatorError
 from wrangler_compat.cli.client_options import json_value
-from wrangler_compat.cli.dev import user_traceback
 from wrangler_compat.cli.following import INTERRUPTED
 from wrangler_compat.cli.progress import EXIT_CODES, Progress
+from wrangler_compat.cli.reporting import log_to_stderr, user_traceback
 from wrangler_compat.cli.wording import Json, pretty
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def run(
     import asyncio  # here, as the engine below: `--help` needs neither
 
     signal.signal(signal.SIGINT, _interrupted)
+    log_to_stderr()
     asked = _Asked(
         directory, workflow, params, instance_id, environment, persist_to, fast_retries, as_json
     )

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import os
 import signal
 import socket
@@ -33,6 +32,7 @@ from emulator.errors import EngineStopped
 from emulator.journal.lock import JournalLock
 from wrangler_compat.cli.connection import PatientConnection
 from wrangler_compat.cli.options import DevOptions
+from wrangler_compat.cli.reporting import log_to_stderr
 from wrangler_compat.config import WorkerConfig, load_config
 from wrangler_compat.project import (
     Project,
@@ -59,7 +59,7 @@ def serve(options: DevOptions) -> None:
         EmulatorError: it cannot start; the message says why.
     """
     config = load_config(options.directory, options.environment)
-    _log_to_stderr(access_log=options.access_log)
+    log_to_stderr(access_log=options.access_log)
     with ExitStack() as opened:
         sockets = _listen(options, config, opened)
         asyncio.run(_Process(options, config, sockets).run())
@@ -239,10 +239,3 @@ def _url(host: str, port: int) -> str:
 
 def _file_of(workflow: type, root: Path) -> str:
     return os.path.relpath(sys.modules[workflow.__module__].__file__ or "", root)
-
-
-def _log_to_stderr(*, access_log: bool) -> None:
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    logging.getLogger("workflow_emulator").setLevel(logging.INFO)
-    if access_log:
-        logging.getLogger("uvicorn.access").setLevel(logging.INFO)

@@ -140,7 +140,7 @@ def _end(shown: InstanceDetail) -> str:
 
 
 def _failure(failure: Failure) -> str:
-    return f"{failure.name}: {failure.message}"
+    return failure.text
 
 
 def _short(value: object) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from wrangler_compat.cli.dev import user_traceback
 from wrangler_compat.cli.main import main
+from wrangler_compat.cli.reporting import user_traceback
 
 
 def test_help_lists_the_commands() -> None:

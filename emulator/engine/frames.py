@@ -1,0 +1,52 @@
+"""Which lines of a stack are the user's, for logs and findings."""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from emulator.domain.failure import text_of
+from emulator.domain.names import is_unicode
+from emulator.errors import EmulatorError
+
+_ROOT: Final = Path(__file__).parents[2]
+_NOT_THE_USERS: Final = (
+    *(str(_ROOT / name) for name in ("emulator", "bindings", "wrangler_compat")),
+    sysconfig.get_path("stdlib"),
+    "<",
+)
+
+ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+
+
+def is_the_users(file: str) -> bool:
+    """Whether a file of code is neither the emulator's nor Python's."""
+    return not file.startswith(_NOT_THE_USERS)
+
+
+def traceback_of(error: BaseException) -> ExcInfo | None:
+    """What to log of an exception: its traceback from the first line on that is the user's.
+
+    None for one of ours that no line of the user's has raised: the message says it all. And for one whose text no UTF-8
+    has: who writes the log, or sends it, would fail with it.
+    """
+    trace = error.__traceback__
+    while trace is not None and not is_the_users(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    if trace is None and isinstance(error, EmulatorError):
+        return None
+    if not all(is_unicode(text_of(each)) for each in _chain(error)):
+        return None
+    return type(error), error, trace or error.__traceback__
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """An exception, and those that it came from."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__ or link.__context__
+    return chain

@@ -1,0 +1,149 @@
+"""What the log tells of code that fails: where it is, and of the user's lines only."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bindings import WorkflowStep
+from emulator.domain.values import JsDict
+from tests.unit.bindings.project import Project, in_virtual_time
+
+ONCE = {"retries": {"limit": 0, "delay": 0}}
+OURS = ("emulator/", "bindings/", "asyncio/", "concurrent/")
+
+
+def told(log: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """The level of each record, and its text without the names of workflow and instance."""
+    return [
+        (each.levelname, each.getMessage().partition(": ")[2])
+        for each in log.records
+        if each.name == "workflow_emulator"
+    ]
+
+
+def lines_of(record: logging.LogRecord) -> list[str]:
+    """The lines of the traceback that say where code is."""
+    formatted = logging.Formatter().format(record).replace("tests/unit/bindings/", "")
+    return [line.strip() for line in formatted.splitlines() if line.strip().startswith("File ")]
+
+
+def divide(number: int) -> float:
+    return number / 0
+
+
+async def on_the_loop() -> float:
+    return divide(1)
+
+
+def in_a_thread() -> float:
+    return divide(1)
+
+
+def code_of_one(callback: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        return await step.do("one", config=ONCE, **options)(callback)()
+
+    return run
+
+
+@pytest.mark.parametrize("callback", [on_the_loop, in_a_thread])
+@in_virtual_time
+async def test_a_failed_attempt_is_told_with_the_users_lines(
+    callback: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Project(code_of_one(callback)) as project:
+        await project.error()
+    assert told(caplog) == [
+        ("WARNING", 'attempt 1 of step "one-1" failed: ZeroDivisionError: division by zero'),
+        ("ERROR", "run() raised ZeroDivisionError: division by zero"),
+    ]
+    attempt, end = caplog.records
+    assert [line.rpartition(" ")[2] for line in lines_of(attempt)] == [callback.__name__, "divide"]
+    assert not any(ours in line for line in lines_of(attempt) for ours in OURS)
+    assert lines_of(end) == []  # the attempt has told where it comes from
+
+
+@in_virtual_time
+async def test_what_run_itself_raises_is_told_with_the_users_lines(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        divide(1)
+
+    async with Project(run) as project:
+        await project.error()
+    [record] = caplog.records
+    assert told(caplog) == [("ERROR", "run() raised ZeroDivisionError: division by zero")]
+    assert [line.rpartition(" ")[2] for line in lines_of(record)][-2:] == ["run", "divide"]
+
+
+@in_virtual_time
+async def test_the_engines_own_refusals_have_no_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    async def unstorable() -> Any:
+        return object()
+
+    async with Project(code_of_one(unstorable)) as project:
+        await project.error()
+    attempt, _ = caplog.records
+    assert attempt.exc_info is None
+    assert 'SerializationError: the result of step "one-1"' in attempt.getMessage()
+
+
+@in_virtual_time
+async def test_a_rollback_handler_that_fails_is_told_as_such(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def release() -> None:
+        divide(1)
+
+    run = code_of_one(on_the_loop, rollback=release, rollback_config=ONCE)
+    async with Project(run) as project:
+        await project.error()
+    texts = [text for _, text in told(caplog)]
+    assert 'attempt 1 of the rollback of step "one-1" failed: ZeroDivisionError' in " ".join(texts)
+
+
+@in_virtual_time
+async def test_a_text_that_cannot_be_written_down_is_told_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fails() -> None:
+        raise ValueError("half \ud800")
+
+    async with Project(code_of_one(fails)) as project:
+        await project.error()
+    for record in caplog.records:
+        logging.Formatter().format(record).encode()
+    assert told(caplog)[0][1].endswith("failed: ValueError: half \ufffd")
+
+
+@in_virtual_time
+async def test_an_exception_that_cannot_be_put_into_words_fails_its_step_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Speechless(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    async def fails() -> None:
+        raise Speechless
+
+    async with Project(code_of_one(fails)) as project:
+        assert await project.error() == ("Speechless", "<exception str() failed>")
+    assert "Speechless: <exception str() failed>" in caplog.text
+
+
+@in_virtual_time
+async def test_an_exception_without_a_text_is_told_by_its_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fails() -> None:
+        raise RuntimeError
+
+    async with Project(code_of_one(fails)) as project:
+        await project.error()
+    assert told(caplog)[0][1] == 'attempt 1 of step "one-1" failed: RuntimeError'
