@@ -629,6 +629,7 @@ class RetryableError(StepFailure):
     """
 
     code = "step.retryable"
+    retry_after: float | str | timedelta | datetime = 1_000
 
     def __init__(
         self,

@@ -103,17 +103,23 @@ _KINDS: Final[dict[str, type[EmulatorError]]] = {
 def failure_of(error: BaseException) -> Failure:
     """What is stored of an exception."""
     if isinstance(error, NonRetryableError):
-        return Failure("NonRetryableError", _storable(error.message))
+        return Failure("NonRetryableError", _storable(_message_of(error)))
     if isinstance(error, EmulatorError):
         fields = {field: _storable(getattr(error, field)) for field in error.fields}
         kind = type(error).__name__
         return Failure(
             error.name,
-            _storable(error.message),
+            _storable(_message_of(error)),
             fields or None,
             kind if kind in _KINDS else None,
         )
     return Failure(type(error).__name__, _storable(text_of(error)))
+
+
+def _message_of(error: EmulatorError) -> str:
+    """Its message. A subclass of a user's may not have called our `__init__`, or have put something else there."""
+    message: object = getattr(error, "message", None)
+    return message if isinstance(message, str) else text_of(error)
 
 
 def text_of(error: BaseException) -> str:

@@ -46,7 +46,7 @@ def _chain(error: BaseException) -> list[BaseException]:
     """An exception, and those that it came from."""
     chain: list[BaseException] = []
     link: BaseException | None = error
-    while link is not None and link not in chain:
+    while link is not None and not any(link is each for each in chain):
         chain.append(link)
         link = link.__cause__ or link.__context__
     return chain

@@ -25,6 +25,7 @@ from emulator.errors import (
     InvalidAttributes,
     InvalidHook,
     NonRetryableDelayError,
+    StepError,
     TypeValidationError,
     WorkflowContextError,
     WorkflowRunCancelledError,
@@ -107,7 +108,12 @@ def test_fatal_is_non_retryable() -> None:
     assert issubclass(WorkflowContextError, RuntimeError)
 
 
-def retries(error: Callable[[Project], Exception], config: Any, delays: list[float]) -> None:
+def retries(
+    error: Callable[[Project], Exception],
+    config: Any,
+    delays: list[float],
+    kind: type[Exception] = RetryableError,
+) -> None:
     """A step that raises this at each attempt is tried again after these delays, in seconds."""
     times: list[int] = []
 
@@ -118,7 +124,7 @@ def retries(error: Callable[[Project], Exception], config: Any, delays: list[flo
             raise error(project)
 
         raised = await refusal_of(fails())
-        assert type(raised) is (RetryableError if delays else NonRetryableDelayError)
+        assert type(raised) is (kind if delays else NonRetryableDelayError)
 
     @in_virtual_time
     async def test() -> None:
@@ -152,6 +158,17 @@ def test_it_may_say_an_instant_and_says_a_second_if_nothing() -> None:
     past = datetime(1999, 1, 1, tzinfo=UTC)
     retries(lambda _: RetryableError("no", retry_after=past), TWICE, [0, 0])
     retries(lambda _: RetryableError("no"), TWICE, [1, 1])
+
+
+class Limited(RetryableError):
+    """A subclass whose author has not called our `__init__`."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+
+def test_a_subclass_that_says_nothing_wants_a_second() -> None:
+    retries(lambda _: Limited(5), TWICE, [1, 1], StepError)
 
 
 def test_it_asks_no_delay_function() -> None:

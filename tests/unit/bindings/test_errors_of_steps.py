@@ -37,11 +37,37 @@ class Foreign(Exception):
 
 Foreign.__name__ = "NonRetryableError"
 
+
+class Coded(NonRetryableError):
+    """A subclass whose author has not called our `__init__`."""
+
+    def __init__(self, code: int) -> None:
+        self.code_of_the_bank = code
+
+
+class Numbered(NonRetryableError):
+    """A subclass whose message is no text."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"code {code}")
+        self.message: Any = code
+
+
+class Speechless(Exception):
+    """One that cannot be put into words."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
 REBUILT = [
     (TypeError("t"), TypeError, "TypeError", "t"),
     (ValueError("v"), ValueError, "ValueError", "v"),
     (NonRetryableError("n"), NonRetryableError, "NonRetryableError", "n"),
     (Stop("s"), NonRetryableError, "NonRetryableError", "s"),
+    (Coded(51), NonRetryableError, "NonRetryableError", "51"),
+    (Numbered(51), NonRetryableError, "NonRetryableError", "code 51"),
+    (Speechless(), StepError, "Speechless", "<exception str() failed>"),
     (Declined("card"), StepError, "Declined", "card"),
     (KeyError("k"), StepError, "KeyError", "'k'"),
     (RuntimeError(), StepError, "RuntimeError", ""),
@@ -121,6 +147,9 @@ async def test_nothing_that_user_code_raises_ends_the_engine(raised: BaseExcepti
     [
         (NonRetryableError(""), 1),
         (NonRetryableError(), 1),
+        (Coded(51), 1),
+        (Numbered(51), 1),
+        (Speechless(), 3),
         (Stop("x"), 1),
         (Foreign("x"), 1),
         (RuntimeError("a NonRetryableError, they said"), 3),
