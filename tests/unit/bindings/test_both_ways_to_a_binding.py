@@ -15,6 +15,7 @@ from bindings.wire import PREFIX, exception_of, refusal_of
 from emulator import errors
 from emulator.domain.values import JsDict
 from emulator.errors import ConfigError, EmulatorError, EngineStopped
+from tests.product_errors import product_errors
 from tests.unit.bindings.hosts import Way, both_ways, in_process, over_http, transport_to
 from tests.unit.bindings.project import (
     ONCE,
@@ -247,11 +248,7 @@ async def test_an_unknown_workflow_and_a_stopped_engine_are_said(way: Way) -> No
                 assert type(await refused(call)) is EngineStopped
 
 
-def _every_class(kind: type[EmulatorError] = EmulatorError) -> list[type[EmulatorError]]:
-    return [kind, *(each for child in kind.__subclasses__() for each in _every_class(child))]
-
-
-@pytest.mark.parametrize("kind", _every_class())
+@pytest.mark.parametrize("kind", product_errors())
 def test_every_exception_survives_the_journey(kind: type[EmulatorError]) -> None:
     error = kind("what is wrong")
     again = exception_of(refusal_of(error))

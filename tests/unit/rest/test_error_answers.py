@@ -5,16 +5,13 @@ from __future__ import annotations
 import pytest
 
 from emulator.errors import Conflict, EmulatorError, HookConflictError, InvalidInput, NotFound
+from tests.product_errors import product_errors
 from wrangler_compat.rest.answers import AUTHENTICATION, local_answer, remote_answer
 
 RETRIED_BY_THE_SDK = {408, 409, 429}
 
 
-def descendants(error: type[EmulatorError]) -> list[type[EmulatorError]]:
-    return [error, *(each for child in error.__subclasses__() for each in descendants(child))]
-
-
-@pytest.mark.parametrize("error", descendants(EmulatorError))
+@pytest.mark.parametrize("error", product_errors())
 def test_every_error_has_an_answer_in_both_apis(error: type[EmulatorError]) -> None:
     for answer in (remote_answer(error()), local_answer(error())):
         assert 400 <= answer.status < 600
@@ -22,7 +19,7 @@ def test_every_error_has_an_answer_in_both_apis(error: type[EmulatorError]) -> N
 
 
 @pytest.mark.parametrize(
-    "error", [each for kind in (InvalidInput, NotFound, Conflict) for each in descendants(kind)]
+    "error", [each for kind in (InvalidInput, NotFound, Conflict) for each in product_errors(kind)]
 )
 def test_a_mistake_of_the_client_is_never_sent_again_by_the_sdk(
     error: type[EmulatorError],
