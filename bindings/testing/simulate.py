@@ -26,6 +26,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, cast
@@ -66,6 +67,7 @@ _SHIFTS_MS: Final = (-1_000, 7 * _HOUR_MS + 781_000, 36 * _HOUR_MS + 2_001, 4_81
 _CHANCES: Final = (2, 3, 4)
 _ORDERS: Final = (1, 2, 3, 4)
 _ONE_AT_A_TIME: Final = threading.Lock()  # clock and chance are the whole process's
+_is_simulating: ContextVar[bool] = ContextVar("is_simulating", default=False)
 _NEVER_AWAITED: Final = re.compile(r"coroutine '(.*)' was never awaited")
 
 
@@ -88,7 +90,15 @@ def simulate(
     the fakes tell it of them. `seeds` are how many, or which: `seeds=[17]` repeats one run.
 
     Works with and without a running event loop. A service that `env` stands for outlives the crashes.
+
+    Raises:
+        RuntimeError: it is called by the workflow's module itself, which it runs again.
     """
+    if _is_simulating.get():
+        raise RuntimeError(
+            "simulate() is called while it runs: it runs the module of the workflow again, and with it this call. "
+            'Put the call into a function, or below `if __name__ == "__main__":`.'
+        )
     given = _Given(env, recorder)
     stored = values.encode({} if params is None else params, "params")
     sent = [Sent(kind, values.encode(payload, f"the event {kind}")) for kind, payload in events]
@@ -142,7 +152,12 @@ class _Given(NamedTuple):
 
 def _simulate(name: str, subject: Subject, given: _Given, seeds: Iterable[int]) -> Report:
     with _ONE_AT_A_TIME, simulated_clock(), _silence():
-        return _Simulation(name, subject, given).run(seeds)
+        return copy_context().run(_within, _Simulation(name, subject, given), seeds)
+
+
+def _within(simulation: _Simulation, seeds: Iterable[int]) -> Report:
+    _is_simulating.set(True)
+    return simulation.run(seeds)
 
 
 @contextmanager

@@ -211,6 +211,8 @@ def _is_shared(value: object, module: str) -> bool:
 
 
 def _run(code: types.CodeType, file: str, name: str) -> types.ModuleType:
+    if name == "__main__":
+        name = "__mp_main__"  # as multiprocessing does: what only a script does when it is started is not done again
     fresh, registered = types.ModuleType(name), sys.modules.get(name)
     fresh.__file__ = file
     fresh.__package__ = getattr(registered, "__package__", None)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio.events
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol
 
 from emulator.core.effects import Outcome
 from emulator.core.inputs import HookDisposeRequested, HookRequested, StepRequest
@@ -142,12 +142,11 @@ def raising_place(trace: TracebackType | None) -> Place | None:
 
 
 def _definition(code: StepCode) -> Place | None:
-    """Where the function of a step is written."""
-    function: Any = code.callback
-    while isinstance(function, partial):
-        held = cast("partial[Any]", function)
-        function = held.args[0] if held.args else held.func
-    written = getattr(function, "__code__", None)
-    if isinstance(written, CodeType):
-        return Place(written.co_filename, written.co_firstlineno)
+    """Where the function of a step is written: whoever wraps it binds it to what he calls in its place."""
+    called: Any = code.callback
+    bound: Sequence[Any] = called.args if isinstance(called, partial) else (called,)
+    for each in bound:
+        written = getattr(each, "__code__", None)
+        if isinstance(written, CodeType) and is_the_users(written.co_filename):
+            return Place(written.co_filename, written.co_firstlineno)
     return None

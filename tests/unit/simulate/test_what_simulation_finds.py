@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import os
 import random
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -203,6 +209,59 @@ def test_the_report_reads_as_a_sentence_with_place_advice_and_seed() -> None:
     assert text.startswith("OrdersALiteralSet: 1 finding in 3 runs")
     assert "Use sorted(…) or a list." in text
     assert "(seed 0)" in text
+
+
+class AtOnce(WorkflowEntrypoint):
+    """Steps that are called in tasks of their own."""
+
+    async def run(self, event: Any, step: Any) -> Any:
+        @step.do("two", config={"timeout": 30})
+        async def two() -> Any:
+            return 2
+
+        return [*await asyncio.gather(two(), two())]
+
+
+def test_a_step_in_a_task_of_its_own_is_shown_where_it_is_written() -> None:
+    [finding] = simulate(AtOnce, seeds=1).findings
+    line = inspect.getsourcelines(AtOnce)[1] + 4
+    assert str(finding.place) == f"{Path(__file__).name}:{line}"
+
+
+CALLS_ITSELF = """
+from bindings import WorkflowEntrypoint
+from bindings.testing import simulate
+
+class Nap(WorkflowEntrypoint):
+    async def run(self, event, step):
+        await step.sleep("a moment", "5 seconds")
+
+{guard}print(simulate(Nap, seeds=2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("guard", "said"),
+    [
+        ('if __name__ == "__main__": ', "Nap: no findings in 2 runs"),
+        ("", "RuntimeError: simulate() is called while it runs"),
+    ],
+)
+def test_a_script_may_simulate_its_own_workflow_where_it_is_started(
+    tmp_path: Path, guard: str, said: str
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(CALLS_ITSELF.format(guard=guard))
+    ended = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+    )
+    assert said in ended.stdout + ended.stderr
 
 
 async def test_it_can_be_called_where_an_event_loop_runs() -> None:
