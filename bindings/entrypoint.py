@@ -8,6 +8,7 @@ from typing import Any
 
 from bindings.ambient import Place, here
 from bindings.context import run_event
+from bindings.hints import Hints
 from bindings.host import Host
 from bindings.step import WorkflowStep
 from emulator.domain.config import PRODUCTION_DEFAULTS, StepConfig
@@ -42,17 +43,17 @@ class _Program:
         self,
         workflow: WorkflowEntrypoint,
         defaults: StepConfig,
-        said: set[str],
+        hints: Hints,
         host: Host | None,
     ) -> None:
         self._workflow = workflow
         self._defaults = defaults
-        self._said = said
+        self._hints = hints
         self._host = host
 
     async def run(self, event: RunEvent, step: StepContext) -> object:
         place = Place(InstanceKey(event.workflow_name, event.instance_id), self._host, None)
-        steps = WorkflowStep(step, self._defaults, self._said, place)
+        steps = WorkflowStep(step, self._defaults, self._hints, place)
         here.set(place._replace(body=steps))
         try:
             result: Any = self._workflow.run(run_event(event), steps)
@@ -72,5 +73,5 @@ def program_of(
 
     `host` is who runs its instances, for what they do to each other.
     """
-    said: set[str] = set()
-    return lambda: _Program(workflow(ctx, env), defaults, said, host)
+    hints = Hints()
+    return lambda: _Program(workflow(ctx, env), defaults, hints, host)

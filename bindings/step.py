@@ -21,6 +21,7 @@ from bindings.compensation import Undoable, undo_all
 from bindings.context import step_context, waited_event
 from bindings.convert import instant_ms
 from bindings.dependencies import CONTEXT, Declared, by_name, by_position, resolve, signature_of
+from bindings.hints import Hints
 from bindings.hooks import Hook
 from bindings.streams import WorkflowWritable, writable
 from bindings.webhook import Webhook, stored_response
@@ -28,7 +29,7 @@ from emulator.core.inputs import AttributesRequested
 from emulator.domain import values
 from emulator.domain.attributes import check_attributes
 from emulator.domain.config import RetryConfig, StepConfig, resolve_config
-from emulator.domain.duration import UNITS, duration_ms, looks_like_seconds, unknown_unit
+from emulator.domain.duration import duration_ms
 from emulator.domain.hooks import Retention, check_token
 from emulator.domain.hooks import min_retention as read_min_retention
 from emulator.domain.limits import (
@@ -68,12 +69,12 @@ class WorkflowStep:
     """The second argument of `run(event, step)` (Cloudflare: Python Workflows API)."""
 
     def __init__(
-        self, context: StepContext, defaults: StepConfig, said: set[str], place: Place
+        self, context: StepContext, defaults: StepConfig, hints: Hints, place: Place
     ) -> None:
         self.step_closures: dict[str, StepFunction] = {}
         self._context = context
         self._defaults = defaults
-        self._said = said
+        self._hints = hints
         self._place = place
         self._declared: dict[StepFunction, Declared] = {}
         self._undoable: list[tuple[Undoable, Any]] = []
@@ -131,7 +132,8 @@ class WorkflowStep:
         self.step_closures[name] = step
         return step
 
-    async def _do(self, options: StepOptions, function: Any) -> Any:
+    def _do(self, options: StepOptions, function: Any) -> Coroutine[Any, Any, Any]:
+        # No coroutine of its own: thousands of instances that wait would each hold one more.
         name: Any = options.name
         if not callable(function):
             raise InvalidStep(f'Step "{name}" requires a callback function')
@@ -139,20 +141,31 @@ class WorkflowStep:
         check_step_name(name)
         resolved = resolve_config(options.config, self._defaults, name)
         if options.config is not None:
-            self._hint_config(f'step.do("{name}")', resolved)
+            self._hints.config(f'step.do("{name}")', resolved)
         signature = signature_of(function)
-        arguments: dict[str, Any] = {}
-        if signature.needed:
+        call = partial(_call, self._place, function, signature.takes_context)
+        code = StepCode(call, not signature.is_coroutine, _delay(options.config))
+        if signature.needed or options.depends:
             if options.depends is not None:
                 matched = by_position(signature.needed, options.depends, self._declared)
             else:
                 matched = by_name(signature.needed, self.step_closures, self._declared)
-            arguments = await resolve(matched, concurrent=options.concurrent)
-        elif options.depends:
-            by_position(signature.needed, options.depends, self._declared)
-        callback = partial(_call, self._place, function, arguments, signature.takes_context)
-        code = StepCode(callback, not signature.is_coroutine, _delay(options.config))
-        return await self._context.do(name, code, resolved, rollback)
+            return self._do_after(matched, options.concurrent, name, code, resolved, rollback)
+        return self._context.do(name, code, resolved, rollback)
+
+    async def _do_after(
+        self,
+        needed: Mapping[str, Declared],
+        concurrent: bool,
+        name: str,
+        code: StepCode,
+        config: StepConfig,
+        rollback: RollbackCode | None,
+    ) -> Any:
+        """Run the steps that a step needs, and then the step with their results."""
+        arguments = await resolve(needed, concurrent=concurrent)
+        code = replace(code, callback=partial(code.callback, **arguments))
+        return await self._context.do(name, code, config, rollback)
 
     def _rollback(self, name: str, handler: Any, config: Config | None) -> RollbackCode | None:
         if handler is None and config is None:
@@ -160,7 +173,7 @@ class WorkflowStep:
         if not callable(handler):
             raise InvalidStep(f'Rollback for "{name}" must be a function')
         resolved = resolve_config(config, self._defaults, name, "Rollback")
-        self._hint_config(f'the rollback of step.do("{name}")', resolved)
+        self._hints.config(f'the rollback of step.do("{name}")', resolved)
         return RollbackCode(_handler_code(self._place, name, handler, config), resolved)
 
     def with_rollback(
@@ -203,7 +216,7 @@ class WorkflowStep:
         sleep_ms = duration_ms(
             duration, what=f'the duration of sleep "{name}"', maximum_ms=MAX_SLEEP_MS
         )
-        self._hint(f'step.sleep("{name}", {duration!r})', duration)
+        self._hints.duration(f'step.sleep("{name}", {duration!r})', duration)
         await self._context.sleep(name, sleep_ms)
 
     async def sleep_until(self, name: str, timestamp: datetime | float) -> None:
@@ -247,7 +260,7 @@ class WorkflowStep:
             timeout_ms = duration_ms(timeout, what=what, maximum_ms=MAX_WAIT_TIMEOUT_MS)
             if timeout_ms < 0:
                 raise InvalidDuration(f"{what} is {timeout!r}; it must not be negative.")
-            self._hint(f'step.wait_for_event("{name}", timeout={timeout!r})', timeout)
+            self._hints.duration(f'step.wait_for_event("{name}", timeout={timeout!r})', timeout)
         return waited_event(await self._context.wait_for_event(name, wanted_type, timeout_ms))
 
     def create_hook(
@@ -345,35 +358,6 @@ class WorkflowStep:
         """
         return writable(self._context, namespace)
 
-    def _hint(self, call: str, duration: Duration) -> None:
-        """Say once what a duration means that was probably meant otherwise."""
-        if call in self._said:
-            return
-        if looks_like_seconds(duration):
-            self._said.add(call)
-            log.warning(
-                '%s: a bare number is milliseconds. Write "%s seconds" if seconds are meant.',
-                call,
-                duration,
-            )
-        else:
-            self._hint_unit(call, duration)
-
-    def _hint_config(self, call: str, config: StepConfig) -> None:
-        self._hint_unit(f"{call}, timeout={config.timeout!r}", config.timeout)
-        self._hint_unit(f"{call}, delay={config.retries.delay!r}", config.retries.delay)
-
-    def _hint_unit(self, call: str, duration: Duration) -> None:
-        unit = unknown_unit(duration)
-        if unit is not None and call not in self._said:
-            self._said.add(call)
-            log.warning(
-                '%s: there is no unit "%s", so that is milliseconds. The units are %s.',
-                call,
-                unit,
-                UNITS,
-            )
-
     createHook = create_hook  # noqa: N815
     createWebhook = create_webhook  # noqa: N815
     setAttributes = set_attributes  # noqa: N815
@@ -436,9 +420,10 @@ class _UndoableDeclaration(_Declaration):
 def _call(
     place: Place,
     function: Callable[..., Any],
-    arguments: dict[str, Any],
     takes_context: bool,
     context: AttemptContext,
+    /,
+    **arguments: Any,
 ) -> Any:
     here.set(place)
     if takes_context:

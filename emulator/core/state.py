@@ -23,7 +23,7 @@ from emulator.domain.status import TERMINAL, InstanceStatus
 from emulator.domain.steps import StepKey
 
 
-class StepState(msgspec.Struct):
+class StepState(msgspec.Struct, gc=False):
     """One step. `finished_seq` is the number of the entry that ended it (0: open), `start_seq` of the one that began it.
 
     `due_ms` is the deadline that is open: a sleep's end, a wait's timeout, a retry. A `do` has `config`, `attempt` (the
@@ -115,7 +115,7 @@ class RollbackState:
     due_ms: int | None = None
 
 
-class Life(msgspec.Struct):
+class Life(msgspec.Struct, gc=False):
     """What the current incarnation has asked for. `running`: a `run()` is up.
 
     `requested`: asked and not answered. `in_flight`: callbacks being called. `held`: asked while nothing new may start.

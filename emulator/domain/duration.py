@@ -101,10 +101,15 @@ def unknown_unit(value: object) -> str | None:
 
     Milliseconds that are meant so are none such: "ms", "millisecond", "milliseconds".
     """
-    match = _WITH_UNIT.fullmatch(value) if isinstance(value, str) else None
+    return _unknown_unit(value) if isinstance(value, str) else None
+
+
+@lru_cache(maxsize=1024)
+def _unknown_unit(text: str) -> str | None:
+    match = _WITH_UNIT.fullmatch(text)
     if match is None or math.isnan(js_number(match[1])):
         return None
-    written = match[0].rpartition(" ")[2]
+    written = text.rpartition(" ")[2]
     return None if match[2] in _UNITS_MS or written in _MILLISECONDS else written
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -262,10 +262,10 @@ class StepContext:
         """How many `do` steps this incarnation may ask for."""
         return self._life.step_limit
 
-    async def do(
+    def do(
         self, name: str, code: StepCode, config: StepConfig, rollback: RollbackCode | None = None
-    ) -> object:
-        """Run a callback once: its stored result, now and in every replay.
+    ) -> Coroutine[Any, Any, object]:
+        """Run a callback once: its stored result, now and in every replay. To be awaited at once.
 
         Raises:
             StepLimitReached: this incarnation has asked for too many `do` steps.
@@ -276,11 +276,13 @@ class StepContext:
         if self._steps_asked > limit:
             text = f"The limit of {limit} steps has been reached. This limit can be changed in your worker configuration."
             raise StepLimitReached(text)
-        return await self._do(name, code, config, rollback)
+        return self._do(name, code, config, rollback)
 
-    async def do_reserved(self, name: str, code: StepCode, config: StepConfig) -> object:
+    def do_reserved(
+        self, name: str, code: StepCode, config: StepConfig
+    ) -> Coroutine[Any, Any, object]:
         """Run something once that the user has not written as a step: it counts as none, and no name of a user's is its."""
-        return await self._do(RESERVED + name, code, config, None)
+        return self._do(RESERVED + name, code, config, None)
 
     async def _do(
         self, name: str, code: StepCode, config: StepConfig, rollback: RollbackCode | None

@@ -88,7 +88,7 @@ class Posted(msgspec.Struct, frozen=True):
     reply: Reply | None = None
 
 
-class Said(msgspec.Struct, frozen=True):
+class Said(msgspec.Struct, frozen=True, gc=False):
     """Something in the inbox that user code says, or that is said about it. Nobody waits for an answer.
 
     When the instance has left memory and come back since, incarnations are counted anew: what the former ones still say

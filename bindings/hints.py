@@ -1,0 +1,42 @@
+"""Hints in the log: what a duration means that was probably meant otherwise."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from emulator.domain.config import StepConfig
+from emulator.domain.duration import UNITS, looks_like_seconds, unknown_unit
+
+log = logging.getLogger("workflow_emulator")
+
+
+class Hints:
+    """Says each thing once. `call` is the place in the code, as it is written there."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def duration(self, call: str, duration: float | str | timedelta) -> None:
+        """Look at the duration of a sleep or a wait."""
+        if looks_like_seconds(duration):
+            self._say(
+                f'{call}: a bare number is milliseconds. Write "{duration} seconds" if seconds are meant.'
+            )
+        self._unit(call, duration)
+
+    def config(self, call: str, config: StepConfig) -> None:
+        """Look at the durations of a step's config."""
+        for name, duration in (("timeout", config.timeout), ("delay", config.retries.delay)):
+            self._unit(f"{call}, {name}={duration!r}", duration)
+
+    def _unit(self, call: str, duration: float | str | timedelta) -> None:
+        if (unit := unknown_unit(duration)) is not None:
+            self._say(
+                f'{call}: there is no unit "{unit}", so that is milliseconds. The units are {UNITS}.'
+            )
+
+    def _say(self, hint: str) -> None:
+        if hint not in self._said:
+            self._said.add(hint)
+            log.warning("%s", hint)
