@@ -152,7 +152,8 @@ class LoadedCode:
         vars(module)["__builtins__"] = {**vars(builtins), "__import__": self._import}
         self._modules[name] = sys.modules[module.__name__] = module
         try:
-            exec(compiled(self._code.modules[name], f"{name}.py"), vars(module))  # noqa: S102 - this is what it is for
+            # Not under the bare name of its file: that may be one of the project's, whose lines would be shown.
+            exec(compiled(self._code.modules[name], f"{self._package}/{name}.py"), vars(module))  # noqa: S102 - this is what it is for
         except BaseException:
             del self._modules[name]
             raise

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import traceback
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,6 +95,20 @@ def test_a_module_that_fails_can_be_tried_again() -> None:
     for _ in range(2):
         with pytest.raises(OSError, match="not today"):
             tried.workflow_class()
+
+
+def test_a_traceback_shows_no_lines_of_a_file_that_happens_to_have_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "main.py").write_text("SECRET = 1\n" * 5)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # pyright: ignore[reportUnknownMemberType]
+    code = code_of("raise OSError('not today')")
+    with pytest.raises(OSError, match="not today") as raised:
+        LoadedCode(code, code.hash).workflow_class()
+    shown = "".join(traceback.format_exception(raised.value))
+    assert f"dynamic.{code.hash[:16]}/main.py" in shown
+    assert "SECRET" not in shown
 
 
 def test_those_used_last_stay_loaded() -> None:
