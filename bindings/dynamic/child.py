@@ -41,6 +41,7 @@ from bindings.dynamic.messages import (
     exception_told,
     hook_asked,
     told_of,
+    trace_of,
     wish_of,
 )
 from bindings.entrypoint import program_of
@@ -108,7 +109,7 @@ class _Process:
 
     def told(self, error: BaseException) -> Told:
         """What is said of an exception; one that says nothing of the limit on memory says it here."""
-        told = told_of(error)
+        told = msgspec.structs.replace(told_of(error), trace=trace_of(error))
         if isinstance(error, MemoryError):
             text = f"The tenant's process is over its limit of {self._memory_mib} MiB of memory."
             return msgspec.structs.replace(told, message=text)

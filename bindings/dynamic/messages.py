@@ -8,6 +8,8 @@ callback that the emulator wants called, numbered by the emulator.
 from __future__ import annotations
 
 import asyncio
+import re
+import traceback
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
@@ -21,9 +23,15 @@ from emulator.domain.config import StepConfig
 from emulator.domain.failure import Failure, exception_of, failure_of
 from emulator.domain.hooks import MinRetention, named_in
 from emulator.domain.steps import StepKey
+from emulator.engine.frames import traceback_of
 from emulator.engine.tokens import HookNames
 from emulator.errors import EmulatorError, RetryableError
 from emulator.timing.clock import SystemClock
+
+MAX_TRACE_CHARS: Final = 4_000
+"""How much of a traceback goes into the log of the emulator."""
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 MAX_FRAME_BYTES: Final = 16 * 2**20
 """Code and values have at most 1 MiB each, and JSON inside JSON may double."""
@@ -37,12 +45,16 @@ class Message(msgspec.Struct, frozen=True, tag=True):
 
 
 class Told(msgspec.Struct, frozen=True):
-    """An exception: what is stored of it, and its class if that is one of `emulator.errors`."""
+    """An exception: what is stored of it, and its class if that is one of `emulator.errors`.
+
+    `trace` says where it comes from, for the log; of a long one the end.
+    """
 
     name: str
     message: str
     kind: str = ""
     fields: dict[str, str] = {}
+    trace: str = ""
 
 
 # what the emulator says
@@ -387,6 +399,15 @@ def told_of(error: BaseException) -> Told:
     failure = failure_of(error)
     kind = type(error).__name__ if isinstance(error, EmulatorError) else ""
     return Told(failure.name, failure.message, kind, failure.fields or {})
+
+
+def trace_of(error: BaseException) -> str:
+    """The lines of the tenant's code that an exception came through, as they go into the log: no control characters."""
+    found = traceback_of(error)
+    if found is None or found[2] is None:
+        return ""
+    text = "".join(traceback.format_exception(*found))
+    return _CONTROL.sub("?", text)[-MAX_TRACE_CHARS:]
 
 
 def wish_of(error: RetryableError) -> float | str:

@@ -299,7 +299,14 @@ class RemoteRun:
 
 def _exception(told: Told) -> Exception:
     """What a tenant's code has raised, as the journal would give it back: not an error of the engine's own."""
-    return exception_of(failure_told(told))
+    return _traced(exception_of(failure_told(told)), told)
+
+
+def _traced(error: Exception, told: Told) -> Exception:
+    """Let the log show where in the tenant's code it comes from."""
+    if told.trace:
+        error.add_note(f"In the process of the tenant:\n{told.trace.rstrip()}")
+    return error
 
 
 def _done(
@@ -323,7 +330,8 @@ _FINAL: Final[dict[str, type[Exception]]] = {
 def _attempt_error(raised: messages.Raised) -> Exception:
     error = _exception(raised.error)
     if isinstance(error, RetryableError) and raised.retry_after is not None:
-        return RetryableError(error.message, retry_after=raised.retry_after)
+        return _traced(RetryableError(error.message, retry_after=raised.retry_after), raised.error)
     if raised.retryable or not is_retryable(error):
         return error
-    return _FINAL.get(raised.error.name, NonRetryableError)(raised.error.message)
+    final = _FINAL.get(raised.error.name, NonRetryableError)(raised.error.message)
+    return _traced(final, raised.error)

@@ -29,17 +29,18 @@ def is_the_users(file: str) -> bool:
 def traceback_of(error: BaseException) -> ExcInfo | None:
     """What to log of an exception: its traceback from the first line on that is the user's.
 
-    None for one of ours that no line of the user's has raised: the message says it all. And for one whose text no UTF-8
-    has: who writes the log, or sends it, would fail with it.
+    Of one that tells by a note what it comes from, the note. None for one of ours that no line of the user's has raised: the
+    message says it all. And for one whose text no UTF-8 has: who writes the log, or sends it, would fail with it.
     """
     trace = error.__traceback__
     while trace is not None and not is_the_users(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
-    if trace is None and isinstance(error, EmulatorError):
+    has_notes = bool(getattr(error, "__notes__", None))
+    if trace is None and isinstance(error, EmulatorError) and not has_notes:
         return None
     if not all(is_unicode(text_of(each)) for each in _chain(error)):
         return None
-    return type(error), error, trace or error.__traceback__
+    return type(error), error, trace or (None if has_notes else error.__traceback__)
 
 
 def _chain(error: BaseException) -> list[BaseException]:

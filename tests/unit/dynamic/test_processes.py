@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import pytest
 
 from bindings.dynamic import ProcessLimits, create_dynamic_workflow_entrypoint
+from bindings.dynamic.messages import trace_of
 from emulator.domain.entries import AttemptFailed
 from emulator.journal.port import StoredInstance
 from emulator.timing.clock import SystemClock
@@ -333,3 +335,53 @@ async def test_processes_end_with_the_emulator() -> None:
         assert pid is not None
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+FAILS = source(
+    """
+def divide(number):
+    return number / 0
+
+@step.do("share", config={"retries": {"limit": 0, "delay": 0}})
+async def share():
+    try:
+        return divide(1)
+    except ZeroDivisionError as error:
+        raise ValueError("no share") from error
+
+await share()
+"""
+)
+
+
+async def test_the_log_shows_where_in_the_tenants_code_an_error_comes_from(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with dispatcher() as running:
+        await running.publish("acme", "v1", FAILS)
+        instance = await running.binding("acme", plan="free").create()
+        assert (await running.ended("acme", instance))["status"] == "errored"
+    [attempt] = [each for each in caplog.records if 'step "share-1" failed' in each.getMessage()]
+    assert attempt.exc_info is not None
+    assert attempt.exc_info[1] is not None
+    [note] = attempt.exc_info[1].__notes__
+    assert note.startswith("In the process of the tenant:\n")
+    assert re.findall(r"dynamic\.\w{16}/main\.py\", line \d+, in (\w+)", note) == [
+        "share",
+        "divide",
+        "share",
+    ]
+    assert note.endswith("ValueError: no share")
+
+
+def test_what_a_process_tells_for_the_log_is_short_and_plain_text() -> None:
+    def told(text: str) -> str:
+        with pytest.raises(ValueError) as raised:  # noqa: PT011 - its text is the test's own
+            raise ValueError(text)
+        return trace_of(raised.value)
+
+    assert told("\x1b[31mred\r").endswith("ValueError: ?[31mred?\n")
+    long = told("long " * 2_000 + "end")
+    assert len(long) == 4_000
+    assert long.endswith("end\n")
+    assert trace_of(ValueError("never raised")) == ""
