@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sysconfig
+import os
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -14,7 +14,7 @@ from emulator.errors import EmulatorError
 _ROOT: Final = Path(__file__).parents[2]
 _NOT_THE_USERS: Final = (
     *(str(_ROOT / name) for name in ("emulator", "bindings", "wrangler_compat")),
-    sysconfig.get_path("stdlib"),
+    str(Path(os.__file__).parent),
     "<",
 )
 

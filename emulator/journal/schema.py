@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emulator.errors import JournalCorrupt, JournalTooNew
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x5746454D
 """What marks a SQLite file as a journal ("WFEM")."""
 
-_FOLDER = files("emulator.journal")
+_FOLDER = Path(__file__).parent
 
 
 def _named_statements(text: str) -> dict[str, str]:
@@ -25,11 +25,7 @@ def _named_statements(text: str) -> dict[str, str]:
 STATEMENTS = _named_statements((_FOLDER / "queries.sql").read_text())
 """The statements of `queries.sql`."""
 
-MIGRATIONS = [
-    file.read_text()
-    for file in sorted((_FOLDER / "migrations").iterdir(), key=lambda file: file.name)
-    if file.name.endswith(".sql")
-]
+MIGRATIONS = [file.read_text() for file in sorted((_FOLDER / "migrations").glob("*.sql"))]
 """What leads from each version to the next; the first makes an empty file a journal."""
 
 
