@@ -9,7 +9,8 @@ from bindings.convert import js_dict, local_datetime
 from emulator.domain.config import DYNAMIC_DELAY, StepConfig
 from emulator.domain.values import JsDict
 from emulator.engine.programs import RunEvent
-from emulator.engine.steps import AttemptContext, WaitedEvent
+from emulator.engine.step_code import AttemptContext
+from emulator.engine.steps import WaitedEvent
 
 _STEP_ID_BYTES = 15
 

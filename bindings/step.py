@@ -40,14 +40,14 @@ from emulator.domain.limits import (
 )
 from emulator.domain.names import RESERVED, check_event_type, check_step_name
 from emulator.domain.values import JsDict
-from emulator.engine.steps import (
+from emulator.engine.step_code import (
     AttemptContext,
     Compensation,
     DelayFunction,
     RollbackCode,
     StepCode,
-    StepContext,
 )
+from emulator.engine.steps import StepContext
 from emulator.errors import EmulatorError, EngineStopped, InvalidDuration, InvalidStep
 
 log = logging.getLogger("workflow_emulator")

@@ -62,13 +62,8 @@ from emulator.domain.instance import Creation
 from emulator.domain.steps import StepKey
 from emulator.engine.incarnation import MOST_REFUSALS, PASSES_BETWEEN_OUTCOMES
 from emulator.engine.programs import RunEvent
-from emulator.engine.steps import (
-    AttemptContext,
-    Compensation,
-    RollbackCode,
-    StepCode,
-    StepContext,
-)
+from emulator.engine.step_code import AttemptContext, Compensation, RollbackCode, StepCode
+from emulator.engine.steps import StepContext
 from emulator.engine.streams import Writer, Writing
 from emulator.engine.threads import ThreadPerCall
 from emulator.engine.tokens import HookNames

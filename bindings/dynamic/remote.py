@@ -25,14 +25,8 @@ from emulator.domain.hooks import check_retention, check_token
 from emulator.domain.limits import MAX_SLEEP_MS, MAX_WAIT_TIMEOUT_MS
 from emulator.domain.names import RESERVED, check_event_type, check_step_name
 from emulator.engine.programs import RunEvent
-from emulator.engine.steps import (
-    AttemptContext,
-    Compensation,
-    OpenHook,
-    RollbackCode,
-    StepCode,
-    StepContext,
-)
+from emulator.engine.step_code import AttemptContext, Compensation, RollbackCode, StepCode
+from emulator.engine.steps import OpenHook, StepContext
 from emulator.errors import (
     InvalidDuration,
     InvalidHook,

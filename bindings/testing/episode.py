@@ -31,7 +31,8 @@ from emulator.engine.actor import InstanceActor
 from emulator.engine.engine import Engine
 from emulator.engine.hooks import resume
 from emulator.engine.programs import Program, RunEvent, WorkflowDefinition
-from emulator.engine.steps import AttemptContext, StepCode, StepContext
+from emulator.engine.step_code import AttemptContext, StepCode
+from emulator.engine.steps import StepContext
 from emulator.errors import EngineStopped, HookNotFoundError, InstanceFinished, NonRetryableError
 from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import Commit, StoredInstance

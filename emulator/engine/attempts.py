@@ -23,7 +23,7 @@ from emulator.domain.failure import Failure, failure_of, is_retryable
 from emulator.domain.limits import DELAY_FUNCTION_TIMEOUT_MS, MAX_RETRY_DELAY_MS
 from emulator.engine.frames import traceback_of
 from emulator.engine.outputs import store_output
-from emulator.engine.steps import AttemptContext, Compensation, StepCode
+from emulator.engine.step_code import AttemptContext, Compensation, StepCode
 from emulator.engine.streams import Writer, Writing
 from emulator.engine.threads import ThreadPerCall
 from emulator.errors import ProgramLost, RetryableError, WorkflowTimeoutError

@@ -46,14 +46,14 @@ from emulator.domain.steps import StepKey
 from emulator.engine.attempts import Attempt, Raised, Verdict
 from emulator.engine.outputs import PAGE_BYTES, PAGE_CHUNKS, StoredOutput, output_stream
 from emulator.engine.programs import RunEvent, WorkflowDefinition, uncaught
-from emulator.engine.steps import (
+from emulator.engine.step_code import (
     AttemptContext,
     Compensation,
     RollbackCode,
     StepCode,
-    StepContext,
     mocked_code,
 )
+from emulator.engine.steps import StepContext
 from emulator.engine.streams import Streams, Writer, Writing, enter_run, is_in_run
 from emulator.engine.threads import keep_for_ever
 from emulator.engine.tokens import HookNames, TokenMaker

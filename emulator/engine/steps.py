@@ -6,7 +6,7 @@ import asyncio
 import heapq
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -22,17 +22,14 @@ from emulator.core.inputs import (
 )
 from emulator.domain import values
 from emulator.domain.config import RetryConfig, StepConfig
-from emulator.domain.failure import Failure, exception_of
 from emulator.domain.hooks import NO_METADATA, HookRequest, MinRetention, step_name
-from emulator.domain.instance import Creation
 from emulator.domain.limits import MAX_STEP_RETRIES
 from emulator.domain.names import RESERVED
 from emulator.domain.steps import StepKey, StepKind
+from emulator.engine.step_code import RollbackCode, StepCode
+from emulator.engine.streams import Writer, Writing
+from emulator.engine.tokens import HookNames
 from emulator.errors import HookConflictError, StepLimitReached, WorkflowTimeoutError
-
-if TYPE_CHECKING:
-    from emulator.engine.streams import Writer, Writing
-    from emulator.engine.tokens import HookNames
 
 STREAM_WRITE: Final = f"{RESERVED}stream.write"
 STREAM_CLOSE: Final = f"{RESERVED}stream.close"
@@ -42,59 +39,6 @@ _INTERNAL: Final = StepConfig(
     RetryConfig(limit=MAX_STEP_RETRIES, delay=0, backoff="constant"), timeout="10 minutes"
 )
 """The config of such a step. Only the end of a process makes it try again."""
-
-
-class AttemptContext(msgspec.Struct, frozen=True, gc=False):
-    """What a callback is told about its attempt. `attempt` counts from one; `creation` is that of its instance."""
-
-    step: StepKey
-    attempt: int
-    config: StepConfig
-    creation: Creation
-
-
-class DelayFunction(Protocol):
-    """Computes the delay before the next attempt, from the attempt that failed: milliseconds or a duration text."""
-
-    def __call__(self, context: AttemptContext, error: BaseException, /) -> object: ...
-
-
-class Compensation(NamedTuple):
-    """What a rollback handler is told: the step's last attempt, what began the rollback, the result (None without one)."""
-
-    context: AttemptContext
-    error: Exception
-    output: object
-
-
-class StepCode(msgspec.Struct, frozen=True):
-    """Code that an attempt calls: with an `AttemptContext` for a step, with a `Compensation` for a rollback handler.
-
-    It returns a value or, on the loop, an awaitable. `in_thread`: it may block, so it gets a thread of its own. `delay` is
-    the delay function, if the config is dynamic.
-    """
-
-    callback: Callable[[Any], object]
-    in_thread: bool = False
-    delay: DelayFunction | None = None
-
-
-def mocked_code(code: StepCode, outcome: msgspec.Raw | Failure) -> StepCode:
-    """The code of a step whose callback comes to an outcome that a test wants. Its delay function stays."""
-
-    def callback(_: AttemptContext) -> object:
-        if isinstance(outcome, Failure):
-            raise exception_of(outcome)
-        return values.decode(outcome)
-
-    return StepCode(callback, delay=code.delay)
-
-
-class RollbackCode(NamedTuple):
-    """The code that compensates a step, and how it is tried."""
-
-    code: StepCode
-    config: StepConfig
 
 
 class WaitedEvent(NamedTuple):

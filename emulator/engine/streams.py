@@ -30,7 +30,7 @@ from emulator.domain.limits import MAX_PENDING_CHUNK_BYTES, MAX_PENDING_CHUNKS
 from emulator.domain.names import RESERVED
 from emulator.domain.steps import StepKey
 from emulator.engine.feed import Feed
-from emulator.engine.steps import AttemptContext, StepCode
+from emulator.engine.step_code import AttemptContext, StepCode
 from emulator.errors import StreamError
 from emulator.journal.port import ChunkRow, ClosedRow, Commit, Journal, StreamCommit, StreamState
 

@@ -19,7 +19,8 @@ from emulator.core.inputs import HookDisposeRequested, HookRequested, StepReques
 from emulator.domain.steps import StepKey
 from emulator.domain.values import StreamedOutput
 from emulator.engine.frames import is_the_users
-from emulator.engine.steps import Asker, RollbackCode, StepCode, StepContext
+from emulator.engine.step_code import RollbackCode, StepCode
+from emulator.engine.steps import Asker, StepContext
 from emulator.engine.streams import Writer, Writing
 
 _LOOP: Final = asyncio.events.__file__

@@ -38,7 +38,8 @@ from emulator.domain.steps import StepKey
 from emulator.engine.engine import Engine
 from emulator.engine.outputs import output_stream
 from emulator.engine.programs import Program, RunEvent, WorkflowDefinition
-from emulator.engine.steps import StepCode, StepContext
+from emulator.engine.step_code import StepCode
+from emulator.engine.steps import StepContext
 from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import ChunkRow, Commit, EntryRow, Journal, StoredInstance, StreamCommit
 from emulator.testing.asking import Asked, ListeningContext, Place, raising_place

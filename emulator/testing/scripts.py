@@ -21,7 +21,8 @@ from emulator.domain.hooks import MinRetention
 from emulator.domain.instance import InstanceKey
 from emulator.domain.steps import StepKey
 from emulator.engine.programs import RunEvent
-from emulator.engine.steps import AttemptContext, Compensation, RollbackCode, StepCode, StepContext
+from emulator.engine.step_code import AttemptContext, Compensation, RollbackCode, StepCode
+from emulator.engine.steps import StepContext
 from emulator.errors import HookConflictError, NonRetryableError, WorkflowTimeoutError
 from emulator.testing.faults import rest
 from emulator.testing.trace import Invoked, Trace

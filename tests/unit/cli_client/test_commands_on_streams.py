@@ -13,7 +13,8 @@ from contextlib import contextmanager
 import pytest
 
 from emulator.engine.programs import RunEvent
-from emulator.engine.steps import AttemptContext, StepCode, StepContext
+from emulator.engine.step_code import AttemptContext, StepCode
+from emulator.engine.steps import StepContext
 from tests.unit.cli_client.served import PATIENCE_S, Served, invoke, served
 from tests.unit.rest.emulated import CONFIG
 from wrangler_compat.server import Access

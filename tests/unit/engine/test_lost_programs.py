@@ -17,7 +17,8 @@ from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.status import InstanceStatus
 from emulator.engine.engine import Engine
 from emulator.engine.programs import Program, RunEvent, WorkflowDefinition
-from emulator.engine.steps import AttemptContext, StepCode, StepContext
+from emulator.engine.step_code import AttemptContext, StepCode
+from emulator.engine.steps import StepContext
 from emulator.errors import ProgramLost
 from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import StoredInstance

@@ -18,7 +18,8 @@ from emulator.domain.status import InstanceStatus
 from emulator.engine.engine import Engine
 from emulator.engine.incarnation import PARK_AFTER_MS
 from emulator.engine.programs import Program, RunEvent, WorkflowDefinition
-from emulator.engine.steps import AttemptContext, Compensation, RollbackCode, StepCode, StepContext
+from emulator.engine.step_code import AttemptContext, Compensation, RollbackCode, StepCode
+from emulator.engine.steps import StepContext
 from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import Journal
 from emulator.testing.clock import EPOCH_MS, VirtualClock
