@@ -24,6 +24,7 @@ from emulator.errors import (
     WorkflowContextError,
     WorkflowTimeoutError,
 )
+from tests.unit.bindings.holding import T, holds, hooks_of, work
 from tests.unit.bindings.project import (
     NAME,
     Project,
@@ -31,28 +32,6 @@ from tests.unit.bindings.project import (
     pause_for,
     refusal_of,
 )
-
-T = "order:1"
-
-
-async def work(step: WorkflowStep, name: str = "work") -> int:
-    @step.do(name)
-    async def nothing() -> int:
-        return 1
-
-    return await nothing()
-
-
-async def holds(event: JsDict, step: WorkflowStep) -> Any:
-    """Hold the token until a payload comes."""
-    return await step.create_hook(token=T)
-
-
-async def hooks_of(project: Project, instance: Any) -> list[str]:
-    """What the journal has of the instance's hooks."""
-    kinds = (kind for kind, _ in await project.history(instance))
-    return [kind for kind in kinds if kind.startswith("Hook")]
-
 
 # registration
 

@@ -20,6 +20,7 @@ from emulator.errors import (
     SerializationError,
     WorkflowContextError,
 )
+from tests.unit.bindings.holding import T, holds, hooks_of
 from tests.unit.bindings.project import (
     ONCE,
     Project,
@@ -27,27 +28,6 @@ from tests.unit.bindings.project import (
     orders,
     refusal_of,
 )
-
-T = "order:1"
-
-
-async def work(step: WorkflowStep, name: str = "work") -> int:
-    @step.do(name)
-    async def nothing() -> int:
-        return 1
-
-    return await nothing()
-
-
-async def holds(event: JsDict, step: WorkflowStep) -> Any:
-    """Hold the token until a payload comes."""
-    return await step.create_hook(token=T)
-
-
-async def hooks_of(project: Project, instance: Any) -> list[str]:
-    """What the journal has of the instance's hooks."""
-    kinds = (kind for kind, _ in await project.history(instance))
-    return [kind for kind in kinds if kind.startswith("Hook")]
 
 
 @in_virtual_time
