@@ -6,7 +6,6 @@ argument of JavaScript's `step.do`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -49,8 +48,6 @@ from emulator.engine.step_code import (
 )
 from emulator.engine.steps import StepContext
 from emulator.errors import EmulatorError, EngineStopped, InvalidDuration, InvalidStep
-
-log = logging.getLogger("workflow_emulator")
 
 RESERVED_CONFIG = StepConfig(RetryConfig(MAX_STEP_RETRIES, "1 second", "constant"), "365 days")
 """How a step is tried that its author has not written: it may wait for another run, as long as that takes."""
