@@ -25,6 +25,8 @@ run: $(VENV)/.project ## start the orders example on http://127.0.0.1:8787
 	@echo '  curl -X POST http://127.0.0.1:8787/webhooks/payment -d '"'"'{"order_id": "1001", "amount_cents": 2400}'"'"
 	@echo '  curl http://127.0.0.1:8787/orders/1001'
 	@echo
+	@echo 'Watch it at http://127.0.0.1:8787/cdn-cgi/local/explorer/'
+	@echo
 	@exec $(BIN)/workflow-emulator dev examples/orders
 
 test: $(VENV)/.dev ## run every test

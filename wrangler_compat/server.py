@@ -1,12 +1,12 @@
-"""The ASGI application of a project: the APIs, webhooks by token, a health check, and the user's Worker for all the rest.
+"""The ASGI application of a project: the APIs, the inspector, webhooks by token, a health check, and the user's Worker.
 
 Theory of operation
 ===================
 A web page that the user happens to visit must not be able to drive the emulator. So a request must name this machine in
 its `Host` (against DNS rebinding), and one that a page sends must come from a page of this machine (its `Origin`).
 Browsers send no `Origin` with images, scripts and frames, but say that another site asks for them (`Sec-Fetch-Site`).
-Links stay welcome. Where other machines may connect, the APIs want a token. Webhooks by token are public: see
-`wrangler_compat.webhooks.tokens`.
+Links stay welcome. Where other machines may connect, the APIs want a token, and so does the inspector, as the password
+that browsers ask for. Webhooks by token are public: see `wrangler_compat.webhooks.tokens`.
 
 The APIs see the path as it was sent: it is split at slashes first and decoded afterwards, so that `%2F` in an event
 type or an instance id is not a separator.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hmac
 import re
+from base64 import b64decode
 from collections.abc import Mapping
 from contextlib import suppress
 from ipaddress import ip_address
@@ -24,10 +25,13 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from bindings import wire
 from bindings.host import WEBHOOK_PATH
+from wrangler_compat.inspector.app import inspector_app
+from wrangler_compat.inspector.urls import HOME as INSPECTOR
+from wrangler_compat.inspector.urls import PREFIX as INSPECTOR_PREFIX
 from wrangler_compat.rest.answers import AUTHENTICATION, INTERNAL, failure
 from wrangler_compat.rest.binding import binding_api
 from wrangler_compat.rest.local import local_api
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from wrangler_compat.rest.operations import Operations
 
 OLD_LOCAL_PREFIX: Final = "/cdn-cgi/explorer/api"
+OLD_INSPECTOR: Final = "/cdn-cgi/explorer"
 HEALTH_PATH: Final = "/cdn-cgi/health"
 
 _SLASHES: Final = re.compile("//+")
@@ -71,6 +76,7 @@ class Server:
         self._worker = worker
         self._access = access
         self._webhooks = TokenWebhooks(operations.engine)
+        self._inspector = inspector_app(operations)
         local = local_api(operations)
         self._apis: dict[str, ASGIApp] = {
             LOCAL_PREFIX: local,
@@ -103,7 +109,16 @@ class Server:
                 inner = {**scope, "path": path.removeprefix(prefix).rstrip("/") or "/"}
                 await self._ask(api, headers, inner, receive, send)
                 return
-        answering = JSONResponse({"status": "ok"}) if path == HEALTH_PATH else self._worker
+        if path == INSPECTOR_PREFIX or path.startswith(INSPECTOR):
+            inner = {**scope, "path": path.removeprefix(INSPECTOR_PREFIX).rstrip("/") or "/"}
+            is_known = self._knows_password(headers)
+            await (self._inspector if is_known else _ask_for_password())(inner, receive, send)
+            return
+        answering = self._worker
+        if path == HEALTH_PATH:
+            answering = JSONResponse({"status": "ok"})
+        elif path.rstrip("/") == OLD_INSPECTOR:
+            answering = RedirectResponse(INSPECTOR)
         await answering(scope, receive, send)
 
     async def _ask(
@@ -155,6 +170,18 @@ class Server:
         given = headers.get("authorization", "")
         return hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
 
+    def _knows_password(self, headers: Headers) -> bool:
+        """Whether a browser has sent the token as the password, under any name (RFC 7617)."""
+        token = self._access.api_token
+        if token is None:
+            return True
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        try:
+            _, _, password = b64decode(given, validate=True).partition(b":")
+        except ValueError:
+            return False
+        return scheme.lower() == "basic" and hmac.compare_digest(password, token.encode())
+
 
 def is_loopback(host: str) -> bool:
     """Whether a host name or address can only be this machine."""
@@ -178,6 +205,12 @@ def _is_part_of_foreign_page(headers: Headers) -> bool:
     """Whether a browser wants this for a page of another site (W3C: Fetch metadata), and not because of a link."""
     is_link = headers.get("sec-fetch-dest") == "document"
     return headers.get("sec-fetch-site") == "cross-site" and not is_link
+
+
+def _ask_for_password() -> Response:
+    text = "The password is the token that --api-token says. The name does not matter."
+    challenge = {"www-authenticate": 'Basic realm="workflow-emulator", charset="UTF-8"'}
+    return PlainTextResponse(text, 401, challenge)
 
 
 def _cross_origin(headers: Headers) -> Mapping[str, str]:

@@ -4,6 +4,8 @@ A number is milliseconds. A text is first read as JavaScript reads a number ("5"
 milliseconds; else it is a number, spaces, and a unit, which may end in "s". Cloudflare's library takes an unknown unit
 as milliseconds, and so does this module: "20 milliseconds" works that way, and "5 fortnights" is 5 ms. Compounds
 ("1 hour 30 minutes"), "5seconds" and outer spaces beside a unit are not durations. Ours: a `timedelta` is one.
+
+`duration_text` is the way back, for people to read.
 """
 
 from __future__ import annotations
@@ -41,6 +43,8 @@ _DECIMAL: Final = re.compile(r"[+-]?(Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-
 _RADIX: Final = re.compile(r"0([xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)")
 
 _MOST_SECONDS: Final = 900
+
+_SHOWN_UNITS_MS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 
 
 def parse_duration(value: object) -> float:
@@ -153,3 +157,18 @@ def _float(number: float) -> float:
         return float(number)
     except OverflowError:  # an integer beyond the range of floats
         return math.inf if number > 0 else -math.inf
+
+
+def duration_text(length_ms: int) -> str:
+    """A length of time, in the two largest units that it fills."""
+    if length_ms < 1_000:
+        return f"{length_ms} ms"
+    if length_ms < 60_000:
+        return f"{length_ms / 1000:g} s"
+    parts: list[str] = []
+    left_ms = length_ms
+    for unit, unit_ms in _SHOWN_UNITS_MS:
+        count, left_ms = divmod(left_ms, unit_ms)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])

@@ -7,14 +7,14 @@ told *that* something has changed since it last looked, and looks again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 
 from emulator.domain.instance import InstanceKey
 
 
 class Watch:
-    """One watcher of one instance."""
+    """One watcher, of one instance or of all."""
 
     def __init__(self) -> None:
         self._has_changed = False
@@ -46,12 +46,12 @@ class Feed:
     """The watchers of all instances."""
 
     def __init__(self) -> None:
-        self._watches: dict[InstanceKey, set[Watch]] = {}
+        self._watches: dict[InstanceKey | None, set[Watch]] = {}
         self._error: Exception | None = None
 
     @contextmanager
-    def watch(self, key: InstanceKey) -> Generator[Watch]:
-        """Watch an instance, which need not exist yet."""
+    def watch(self, key: InstanceKey | None) -> Generator[Watch]:
+        """Watch an instance, which need not exist yet; None: all of them."""
         watch = Watch()
         if self._error is not None:
             watch.notify(self._error)
@@ -64,10 +64,10 @@ class Feed:
             if not watches and self._watches.get(key) is watches:
                 del self._watches[key]
 
-    def publish(self, keys: Iterable[InstanceKey]) -> None:
+    def publish(self, keys: Collection[InstanceKey]) -> None:
         """Tell the watchers of these instances."""
-        if self._watches:
-            for key in keys:
+        if self._watches and keys:
+            for key in (*keys, None):
                 for watch in self._watches.get(key, ()):
                     watch.notify()
 

@@ -69,7 +69,7 @@ class Retention:
         has_more = len(expired) == self._batch
         if expired:
             await self._journal.commit(Commit(deleted=[number for _, number in expired]))
-            self._feed.publish(key for key, _ in expired)
+            self._feed.publish([key for key, _ in expired])
             self._adapt(self._timers.now_ms() - now_ms)
         elif is_idle:
             await self._journal.forget_tokens(now_ms)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from enum import Enum, auto
 from typing import Final
@@ -363,7 +363,7 @@ class Streams:
                 self._append(put, state, written)
         return written if written != _NOTHING else None
 
-    def settle(self, changed: Iterable[InstanceKey]) -> None:
+    def settle(self, changed: Collection[InstanceKey]) -> None:
         """The commit is written: tell those who wait for it, and those who watch these instances."""
         self.feed.publish(changed)
         if self._taken:

@@ -75,6 +75,11 @@ class WaitDetail(msgspec.Struct, frozen=True):
     payload: msgspec.Raw | None = None
     error: Failure | None = None
 
+    @property
+    def is_for_hook(self) -> bool:
+        """Whether it is a payload of a hook that is waited for, which nobody can send as an event."""
+        return self.event_type.startswith(facts.HOOK_CHANNEL)
+
 
 StepDetail = DoDetail | SleepDetail | WaitDetail
 

@@ -34,6 +34,7 @@ from wrangler_compat.cli.connection import PatientConnection
 from wrangler_compat.cli.options import DevOptions
 from wrangler_compat.cli.reporting import log_to_stderr
 from wrangler_compat.config import WorkerConfig, load_config
+from wrangler_compat.inspector.urls import HOME as INSPECTOR
 from wrangler_compat.project import (
     Project,
     foreign_workflows,
@@ -229,6 +230,7 @@ async def _introduction(project: Project, url: str) -> str:
     lines += [f"  {warning}" for warning in config.warnings]
     if unfinished := await project.unfinished():
         lines.append(f"  {unfinished} unfinished instance{'s'[: unfinished > 1]} will go on")
+    lines.append(f"Inspector at {url}{INSPECTOR}")
     lines.append(f"Listening on {url}")
     return "\n".join(lines)
 

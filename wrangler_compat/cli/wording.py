@@ -11,9 +11,10 @@ from datetime import datetime
 from typing import Any, Final
 from unicodedata import category
 
+from emulator.domain.duration import duration_text
+
 Json = dict[str, Any]
 
-_UNITS_MS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 _UNSAFE: Final = frozenset({"Cc", "Cs"})
 
 
@@ -30,22 +31,7 @@ def clock(instant: str) -> str:
 def elapsed(start: str, end: str) -> str:
     """How long it was from one instant of the API to another."""
     passed = datetime.fromisoformat(end) - datetime.fromisoformat(start)
-    return duration(round(passed.total_seconds() * 1000))
-
-
-def duration(length_ms: int) -> str:
-    """A length of time, in the two largest units that it fills."""
-    if length_ms < 1_000:
-        return f"{length_ms} ms"
-    if length_ms < 60_000:
-        return f"{length_ms / 1000:g} s"
-    parts: list[str] = []
-    left_ms = length_ms
-    for unit, unit_ms in _UNITS_MS:
-        count, left_ms = divmod(left_ms, unit_ms)
-        if count:
-            parts.append(f"{count} {unit}")
-    return " ".join(parts[:2])
+    return duration_text(round(passed.total_seconds() * 1000))
 
 
 def compact(value: object) -> str:

@@ -157,7 +157,7 @@ async def remote_failure(_: Request, error: Exception) -> Response:
     assert isinstance(error, EmulatorError)
     status, code, message = remote_answer(error)
     _note(status, error)
-    explanations = [*error.message.splitlines(), *_hints(error)]
+    explanations = [*error.message.splitlines(), *hints_of(error)]
     return failure(status, code, message, explanations=explanations, fields=fields_of(error))
 
 
@@ -174,7 +174,7 @@ async def local_failure(request: Request, error: Exception) -> Response:
     lines = error.message.splitlines() or [""]  # several problems stand one a line
     texts = (text.format(name=error.name, message=line, **names) for line in lines)
     unsaid = [error.message] if isinstance(error, WorkflowNotFound) else []
-    explanations = [*unsaid, *_hints(error)]
+    explanations = [*unsaid, *hints_of(error)]
     return failure(status, code, *texts, explanations=explanations, fields=fields_of(error))
 
 
@@ -196,7 +196,8 @@ async def crashed(_: Request, error: Exception) -> Response:
     return failure(500, INTERNAL, "workflows.api.error.internal_server", explanations=[repr(error)])
 
 
-def _hints(error: EmulatorError) -> list[str]:
+def hints_of(error: EmulatorError) -> list[str]:
+    """What is allowed, or what to do, where the error's own text does not say it."""
     return [HINTS[kind] for kind in type(error).__mro__ if kind in HINTS]
 
 

@@ -54,7 +54,7 @@ async def subscribe(operations: Operations, request: Request) -> Response:
     key = InstanceKey(segment(request, "workflow"), segment(request, "id"))
     subscription = Subscription(operations.engine, key, wanted_events(request))
     await subscription.open()
-    return event_stream(_to_the_end(frames(subscription, operations.clock)))
+    return event_stream(to_the_end(frames(subscription, operations.clock)))
 
 
 def event_stream(
@@ -107,7 +107,8 @@ def frame(event: str, data: bytes, number: int | None = None) -> bytes:
     return f"{head}event: {event}\ndata: ".encode() + data + b"\n\n"
 
 
-async def _to_the_end(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def to_the_end(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The frames, as far as they come: an error ends them."""
     # The answer has begun: what stops it can only end it. A client that reconnects is told.
     with suppress(EmulatorError):
         async for each in content:

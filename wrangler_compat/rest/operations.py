@@ -40,8 +40,10 @@ from emulator.errors import (
     InvalidInstanceId,
     JournalCorrupt,
 )
-from emulator.journal.port import InstanceQuery, InstanceRow
+from emulator.journal.port import InstanceQuery, InstanceRow, StoredInstance
 from emulator.projection.detail import InstanceDetail, detail
+from emulator.projection.events import EventLog
+from emulator.projection.rendering import Json
 from emulator.timing.clock import Clock, SystemClock
 from wrangler_compat.rest.requests import StatusChange
 
@@ -177,13 +179,18 @@ class Operations:
         Raises:
             InstanceNotFound: there is no such instance.
         """
-        self.engine.definition(key.workflow)
-        stored = (await self.engine.journal.load([key])).get(key)
-        if stored is None:
-            raise InstanceNotFound(f'(instance.not_found) Instance "{key.id}" does not exist')
-        if isinstance(stored, JournalCorrupt):
-            raise stored
+        stored = await self._stored(key)
         return detail(stored.row.creation, stored.row.status, stored.entries)
+
+    async def events(self, key: InstanceKey) -> list[Json]:
+        """The events of an instance from its beginning, as subscriptions have them.
+
+        Raises:
+            InstanceNotFound: there is no such instance.
+        """
+        stored = await self._stored(key)
+        log = EventLog(stored.row.creation)
+        return [event for seq, entry in stored.entries if (event := log.event(seq, entry))]
 
     async def status(self, key: InstanceKey) -> InstanceStatus:
         """How an instance is.
@@ -242,6 +249,15 @@ class Operations:
             [each for each in ids if gone[each]],
             [each for each in ids if not gone[each]],
         )
+
+    async def _stored(self, key: InstanceKey) -> StoredInstance:
+        self.engine.definition(key.workflow)
+        stored = (await self.engine.journal.load([key])).get(key)
+        if stored is None:
+            raise InstanceNotFound(f'(instance.not_found) Instance "{key.id}" does not exist')
+        if isinstance(stored, JournalCorrupt):
+            raise stored
+        return stored
 
     async def _create(
         self, workflow: str, given: Sequence[Mapping[str, Any]], *, is_whole: bool

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from wrangler_compat.cli.progress import Progress
-from wrangler_compat.cli.wording import duration
 
 Json = dict[str, Any]
 
@@ -96,21 +95,3 @@ def test_a_restarted_instance_is_told_anew(progress: Progress, lines: list[str])
 def test_control_characters_of_an_error_are_shown(progress: Progress, lines: list[str]) -> None:
     progress.show(instance(do(attempt(2, 3, "\x1b[31m\r"))))
     assert lines[-1].endswith(r"Boom: \x1b[31m\r")
-
-
-@pytest.mark.parametrize(
-    ("length_ms", "text"),
-    [
-        (0, "0 ms"),
-        (999, "999 ms"),
-        (1_000, "1 s"),
-        (59_999, "59.999 s"),
-        (60_000, "1 min"),
-        (61_500, "1 min 1 s"),
-        (3_600_000, "1 h"),
-        (90_061_000, "1 d 1 h"),
-        (86_400_000 + 61_000, "1 d 1 min"),
-    ],
-)
-def test_a_duration_is_told_in_its_two_largest_units(length_ms: int, text: str) -> None:
-    assert duration(length_ms) == text

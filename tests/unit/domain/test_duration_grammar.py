@@ -9,6 +9,7 @@ import pytest
 
 from emulator.domain.duration import (
     duration_ms,
+    duration_text,
     js_number,
     looks_like_seconds,
     parse_duration,
@@ -235,3 +236,21 @@ def test_numbers_that_people_write_for_seconds_are_noticed(value: object) -> Non
 )
 def test_numbers_that_pass_for_milliseconds_raise_no_alarm(value: object) -> None:
     assert not looks_like_seconds(value)
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "text"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_000, "1 s"),
+        (59_999, "59.999 s"),
+        (60_000, "1 min"),
+        (61_500, "1 min 1 s"),
+        (3_600_000, "1 h"),
+        (90_061_000, "1 d 1 h"),
+        (86_400_000 + 61_000, "1 d 1 min"),
+    ],
+)
+def test_a_duration_is_told_in_its_two_largest_units(length_ms: int, text: str) -> None:
+    assert duration_text(length_ms) == text

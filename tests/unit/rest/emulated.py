@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -158,10 +158,11 @@ async def emulated(
     access: Access | None = None,
     journal: Journal | None = None,
     worker: WorkerInfo | None = None,
+    runs: Mapping[str, Run] = RUNS,
 ) -> AsyncGenerator[Emulated]:
     """Open the server; close the engine at the end. Every answer is held against the documents."""
     clock = VirtualClock()
-    definitions = [workflow(name, run) for name, run in RUNS.items()]
+    definitions = [workflow(name, run) for name, run in runs.items()]
     engine = Engine(journal or MemoryJournal(), clock, definitions)
     await engine.start()
     server = Server(_worker, Operations(engine, EPOCH_MS, worker, clock=clock), access or Access())

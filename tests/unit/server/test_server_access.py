@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from tests.unit.rest.emulated import LOCAL, REMOTE, emulated
+from wrangler_compat.inspector.urls import HOME, workflow_url
 from wrangler_compat.server import Access, is_loopback
 
 TOKEN = "s3cret"
@@ -24,7 +25,7 @@ async def test_a_name_of_this_machine_is_welcome(host: str) -> None:
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8787", "10.0.0.1", "localhost.evil.example", "[", ""]
 )
-@pytest.mark.parametrize("path", [LOCAL, REMOTE, "/", "/cdn-cgi/health"])
+@pytest.mark.parametrize("path", [LOCAL, REMOTE, HOME, "/", "/cdn-cgi/health"])
 async def test_any_other_host_is_refused_everywhere(host: str, path: str) -> None:
     async with emulated() as server:
         response = await server.client.get(path, headers={"host": host})
@@ -45,7 +46,7 @@ async def test_any_other_host_is_refused_everywhere(host: str, path: str) -> Non
         "https://evil.example\x00http://localhost",
     ],
 )
-@pytest.mark.parametrize("path", [LOCAL, REMOTE, "/"])
+@pytest.mark.parametrize("path", [LOCAL, REMOTE, HOME, "/"])
 async def test_a_page_of_another_machine_is_refused_everywhere(origin: str, path: str) -> None:
     async with emulated() as server:
         for method in ("GET", "OPTIONS"):
@@ -59,7 +60,7 @@ async def test_a_page_of_another_machine_starts_nothing(headers: dict[str, str])
     # What a browser sends unasked: a form, or a script that does not wait for the answer.
     plain = headers | {"content-type": "text/plain"}
     async with emulated() as server:
-        for url in (f"{LOCAL}/echo/instances", f"{REMOTE}/echo/instances"):
+        for url in (f"{LOCAL}/echo/instances", f"{REMOTE}/echo/instances", workflow_url("echo")):
             response = await server.client.post(url, content=b"{}", headers=plain)
             assert response.status_code == 403
         assert await server.result("GET", f"{LOCAL}/echo/instances") == []
@@ -155,6 +156,28 @@ async def test_with_a_token_the_apis_want_it(path: str) -> None:
         assert (await server.client.get(path, headers=headers)).status_code == 200
 
 
+async def test_with_a_token_the_inspector_wants_it_as_a_password() -> None:
+    async with emulated(Access(TOKEN)) as server:
+        for wrong in (None, ("", "wrong"), (TOKEN, ""), ("", "s3crét")):
+            response = await server.client.get(HOME, auth=wrong)
+            assert response.status_code == 401
+            assert response.headers["www-authenticate"].startswith("Basic ")
+        for broken in ("Basic", "Basic ?", f"Bearer {TOKEN}", "Basic czNjcmV0"):
+            response = await server.client.get(HOME, headers={"authorization": broken})
+            assert response.status_code == 401
+        assert (await server.client.get(HOME, auth=("anybody", TOKEN))).status_code == 200
+        response = await server.client.post(workflow_url("echo"))
+        assert response.status_code == 401
+        assert await server.engine.journal.status_counts("echo") == {}
+
+
+async def test_the_inspector_answers_at_its_address_of_before_and_without_a_slash() -> None:
+    async with emulated() as server:
+        for path in ("/cdn-cgi/explorer", "/cdn-cgi/explorer/"):
+            assert (await server.client.get(path)).headers["location"] == HOME
+        assert (await server.client.get(HOME.rstrip("/"))).status_code == 200
+
+
 async def test_the_worker_and_the_health_check_want_no_token() -> None:
     async with emulated(Access(TOKEN)) as server:
         for path in ("/cdn-cgi/health", "/", "/client/v4x"):
@@ -163,7 +186,7 @@ async def test_the_worker_and_the_health_check_want_no_token() -> None:
 
 async def test_whatever_is_no_api_goes_to_the_worker_as_it_came() -> None:
     async with emulated() as server:
-        for path in ("/", "/a//b/", "/cdn-cgi/local/explorer/apis", "/client/v4x"):
+        for path in ("/", "/a//b/", "/cdn-cgi/local/explorers", "/client/v4x"):
             assert (await server.client.get(path)).text == path
 
 

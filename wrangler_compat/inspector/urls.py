@@ -1,0 +1,34 @@
+"""Where the pages are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from emulator.domain.instance import InstanceKey
+
+PREFIX: Final = "/cdn-cgi/local/explorer"
+"""Beside the explorer API, as in `wrangler dev`."""
+
+HOME: Final = f"{PREFIX}/"
+
+
+def workflow_url(workflow: str) -> str:
+    """The page of a workflow."""
+    return f"{PREFIX}/workflows/{quote(workflow, safe='')}"
+
+
+def instance_url(key: InstanceKey) -> str:
+    """The page of an instance. An id may hold a slash, which is no separator."""
+    return f"{workflow_url(key.workflow)}/instances/{quote(key.id, safe='')}"
+
+
+def stream_url(key: InstanceKey, stream: str) -> str:
+    """The page of a stream of an instance."""
+    return f"{instance_url(key)}/streams/{quote(stream, safe='')}"
+
+
+def with_query(url: str, asked: Mapping[str, object]) -> str:
+    """A page, asked for something."""
+    return f"{url}?{urlencode(asked)}" if asked else url
