@@ -72,6 +72,15 @@ class Browser:
         """The first element that a selector matches."""
         return self.chrome.find_element(By.CSS_SELECTOR, selector)
 
+    def click(self, selector: str) -> None:
+        """Click on something; once more if it is replaced at that very moment."""
+
+        def clicked() -> bool:
+            self.find(selector).click()
+            return True
+
+        self.becomes(clicked)
+
     def becomes(self, condition: Callable[[], bool]) -> None:
         """Wait for something to be so."""
         WebDriverWait(
@@ -119,16 +128,16 @@ def test_a_page_follows_its_instance_and_leaves_alone_what_somebody_does(
     serving.post(API, {"id": "o-1"})
     browser.shows("o-1")
 
-    browser.find('a[href$="/instances/o-1"]').click()
+    browser.click('a[href$="/instances/o-1"]')
     browser.shows("await payment-1")
-    browser.find("#step-1 summary").click()
+    browser.click("#step-1 summary")
     browser.shows('"<b>mug</b>"')
     payload = browser.find('form[action$="/event"] textarea')
     payload.send_keys('{"amount": 3}')
     assert browser.find('form[action$="/event"]').is_displayed()
 
     serving.post(f"{API}/o-1/events/other", 1)
-    browser.find('form[action$="/event"] button').click()
+    browser.click('form[action$="/event"] button')
     browser.shows('"amount": 3')
     browser.becomes(lambda: browser.chrome.title == "o-1: complete")
     assert not browser.find('form[action$="/event"]').is_displayed(), "it has ended"
@@ -139,7 +148,7 @@ def test_what_is_open_and_typed_stays_when_the_page_changes(serving: Dev, browse
     serving.post(API, {"id": "o-1"})
     browser.open(f"{PAGE}/instances/o-1")
     browser.shows("await payment-1")
-    browser.find("#step-1 summary").click()
+    browser.click("#step-1 summary")
     payload = browser.find('form[action$="/event"] textarea')
     payload.send_keys("[1, ")
 
