@@ -133,6 +133,8 @@ def test_the_installed_command_runs_a_project(command: Path, project: Path) -> N
         assert started.status_code == 202
         status = await_answer(process, url, lambda status: status["status"] == "complete")
         assert status["output"] == 42
+        page = httpx.get(f"{url}/cdn-cgi/local/explorer/workflows/tiny/instances/tiny-1")
+        assert (page.status_code, "double-1" in page.text) == (200, True)
 
 
 @contextmanager
