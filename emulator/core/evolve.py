@@ -298,7 +298,9 @@ def _rollback_started(
 ) -> None:
     # `steps` is in the order in which they started.
     pending = [step.key for step in state.steps.values() if step.rollback is not None]
-    state.rollback = RollbackState(fact.error, fact.total_steps, fact.terminating, pending=pending)
+    state.rollback = RollbackState(
+        fact.error, fact.total_steps, fact.terminating, fact.reason, pending=pending
+    )
     _set_status(state, InstanceStatus.ROLLING_BACK, at_ms)
 
 

@@ -215,7 +215,8 @@ def terminate(decision: Decision, request: TerminateRequested) -> None:
     """End it: compensated first if that was asked."""
     state = decision.state
     if request.rollback and rollbacks.has_eligible(state):
-        rollbacks.begin(decision, rollbacks.TERMINATED, terminating=True)
+        error, reason = rollbacks.TERMINATED, request.reason
+        rollbacks.begin(decision, error, terminating=True, reason=reason)
     else:
         decision.end(WorkflowTerminated(request.reason))
 

@@ -47,10 +47,12 @@ def has_eligible(state: InstanceState) -> bool:
     return any(step.rollback is not None for step in state.steps.values())
 
 
-def begin(decision: Decision, error: Failure, *, terminating: bool) -> None:
+def begin(
+    decision: Decision, error: Failure, *, terminating: bool, reason: str | None = None
+) -> None:
     """Start compensating. Whatever else runs is interrupted."""
     total_steps = sum(step.rollback is not None for step in decision.state.steps.values())
-    decision.record(None, RollbackStarted(error, total_steps, terminating))
+    decision.record(None, RollbackStarted(error, total_steps, terminating, reason))
     decision.clear_timers()
     decision.stop_run(keep_handlers=True)
     if _has_handlers(decision.state):
@@ -183,7 +185,10 @@ def _start_attempt(decision: Decision) -> None:
 
 def _end(decision: Decision) -> None:
     rollback = _rollback_of(decision.state)
-    decision.end(WorkflowTerminated() if rollback.terminating else WorkflowFailed(rollback.error))
+    if rollback.terminating:
+        decision.end(WorkflowTerminated(rollback.reason))
+    else:
+        decision.end(WorkflowFailed(rollback.error))
 
 
 def _has_handlers(state: InstanceState) -> bool:

@@ -100,12 +100,13 @@ class HookState:
 class RollbackState:
     """A rollback, under way or over. `current` is the step being compensated, `due_ms` its retry if one is due.
 
-    `pending` are the steps not compensated yet, the next one last. `error` began it; `failure` is the handler's that stopped it; `outcome` is None while it goes on.
+    `pending` are the steps not compensated yet, the next one last. `error` began it, or whoever terminates the instance, for a `reason`; `failure` is the handler's that stopped it; `outcome` is None while it goes on.
     """
 
     error: Failure
     total_steps: int
     terminating: bool
+    reason: str | None = None
     outcome: Literal["complete", "failed"] | None = None
     failure: Failure | None = None
     pending: list[StepKey] = field(default_factory=list[StepKey])

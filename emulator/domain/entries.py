@@ -160,12 +160,13 @@ class WaitTimedOut(Fact, frozen=True):
 
 
 class RollbackStarted(Fact, frozen=True):
-    """Compensation begins. `terminating` says that somebody asked to terminate; else `run()` had raised `error`."""
+    """Compensation begins. `terminating` says that somebody asked to terminate, and perhaps said why; else `run()` had raised `error`."""
 
     event = 17
     error: Failure
     total_steps: int
     terminating: bool = False
+    reason: str | None = None
 
 
 class RollbackStepStarted(Fact, frozen=True):

@@ -92,7 +92,10 @@ class RollbackDetail(msgspec.Struct, frozen=True):
 
 
 class InstanceDetail(msgspec.Struct, frozen=True):
-    """An instance as people see it. `success` is None until it has completed or errored."""
+    """An instance as people see it. `success` is None until it has completed or errored.
+
+    `reason` is what was said by who terminated it.
+    """
 
     creation: Creation
     status: InstanceStatus
@@ -104,6 +107,7 @@ class InstanceDetail(msgspec.Struct, frozen=True):
     error: Failure | None
     rollback: RollbackDetail | None
     steps: tuple[StepDetail, ...]
+    reason: str | None = None
 
 
 def detail(
@@ -124,6 +128,7 @@ def detail(
         view.error,
         view.rollback,
         (*view.steps.values(), *view.rollbacks.values()),
+        view.reason,
     )
 
 
@@ -138,6 +143,7 @@ class _View:
         self.output: msgspec.Raw | None = None
         self.error: Failure | None = None
         self.rollback: RollbackDetail | None = None
+        self.reason: str | None = None
         self.steps: dict[StepKey, StepDetail] = {}
         self.rollbacks: dict[StepKey, DoDetail] = {}
         self.rollback_configs: dict[StepKey, StepConfig] = {}
@@ -164,8 +170,8 @@ class _View:
                 self.ended_ms, self.success, self.output = at_ms, True, result
             case facts.WorkflowFailed(error):
                 self.ended_ms, self.success, self.error = at_ms, False, error
-            case facts.WorkflowTerminated():
-                self.ended_ms = at_ms
+            case facts.WorkflowTerminated(reason):
+                self.ended_ms, self.reason = at_ms, reason
             case facts.RollbackCompleted():
                 self.rollback = RollbackDetail("complete")
             case facts.RollbackFailed():

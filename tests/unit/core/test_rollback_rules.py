@@ -255,6 +255,13 @@ def test_terminating_live_code_with_rollback_compensates_first(status: InstanceS
     ]
 
 
+def test_the_reason_of_a_termination_outlives_the_rollback_and_a_crash() -> None:
+    case = two_steps().when(TerminateRequested(rollback=True, reason="no stock"))
+    replay(case.crash().when(Recovered()))
+    case.when(undone("b", attempt=2), undone("a"))
+    assert case.last.entries[-1][1].fact == WorkflowTerminated("no stock")
+
+
 ASLEEP: dict[InstanceStatus, Callable[[], Case]] = {
     S.QUEUED: lambda: two_steps().when(PauseRequested(), ResumeRequested()).and_no_slot(),
     S.PAUSED: lambda: two_steps().when(PauseRequested()),

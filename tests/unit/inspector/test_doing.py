@@ -136,6 +136,7 @@ async def test_who_terminates_may_roll_back() -> None:
         browser = await holding(server)
         page = await browser.press("Terminate", reason="no stock", rollback="on")
         assert page.shown["terminated"] == ["terminated"]
+        assert "no stock" in page.text
         assert "rollback reserve-1" in " ".join(page.text.split())
 
 

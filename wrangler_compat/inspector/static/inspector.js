@@ -17,6 +17,7 @@ async function refresh() {
     return;
   }
   asking = true;
+  const began = performance.now();
   try {
     const answer = await fetch(live.dataset.page);
     if (answer.status === 404) {
@@ -25,9 +26,10 @@ async function refresh() {
     show(new DOMParser().parseFromString(await answer.text(), "text/html"));
   } catch {
     // The emulator is gone. The source connects again when it is back, and is told of a change then.
-  } finally {
-    asking = false;
   }
+  // A page that takes long to make, of an instance of thousands of steps, is asked for less often.
+  await new Promise((over) => setTimeout(over, 4 * (performance.now() - began)));
+  asking = false;
   if (askAgain) {
     askAgain = false;
     refresh();
