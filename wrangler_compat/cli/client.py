@@ -22,6 +22,7 @@ LATEST: Final = "latest"
 
 _NO_BODY: Final = object()
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_QUERY: Final[Mapping[str, object]] = MappingProxyType({})
 WORKFLOWS: Final = "/client/v4/accounts/local/workflows"
 _FORBIDDEN: Final = 403
 _TIMEOUT: Final = httpx.Timeout(60, connect=5)  # an answer may wait for a rollback
@@ -63,16 +64,17 @@ class Client:
         self,
         method: str,
         *path: str,
+        query: Mapping[str, object] = _NO_QUERY,
         body: object = _NO_BODY,
         headers: Mapping[str, str] = _NO_HEADERS,
     ) -> Any:
-        """Send a request below the prefix; the `result` of the answer.
+        """Send a request below the prefix; the `result` of the answer. Parameters that are None are not sent.
 
         Raises:
             NotReached: no emulator answers.
             ClickException: it refuses; the message is the server's.
         """
-        return self._envelope(method, path, {}, body, headers)["result"]
+        return self._envelope(method, path, query, body, headers)["result"]
 
     def page(self, *path: str, query: Mapping[str, object]) -> Page:
         """Read one page of a listing. Parameters that are None are not sent."""

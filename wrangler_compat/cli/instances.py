@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from emulator.domain.status import InstanceStatus
+from emulator.domain.status import TERMINAL, InstanceStatus
 from emulator.domain.steps import CLOUDFLARE_KINDS
 from wrangler_compat.cli.client_options import OWN_API, Emulator, asks_emulator, json_value
 from wrangler_compat.cli.following import follow
@@ -184,13 +184,71 @@ def restart(
 @click.argument("workflow")
 @click.argument("instance_id", metavar="ID")
 @click.option("--rollback", is_flag=True, help="Run the rollback handlers of its steps first.")
+@click.option("--reason", help="What its history says of it.")
 @asks_emulator
 def terminate(
-    workflow: str, instance_id: str, rollback: bool, url: str, token: str | None, as_json: bool
+    workflow: str,
+    instance_id: str,
+    rollback: bool,
+    reason: str | None,
+    url: str,
+    token: str | None,
+    as_json: bool,
 ) -> None:
     """End an instance."""
     body: Json = {"status": "terminate"} | ({"rollback": True} if rollback else {})
+    body |= {} if reason is None else {"reason": reason}
     _change(Emulator(url, token), workflow, instance_id, body, as_json=as_json)
+
+
+@instances.command("terminate-all")
+@click.argument("workflow")
+@click.option(
+    "--status",
+    type=click.Choice([each.value for each in InstanceStatus if each not in TERMINAL]),
+    help="Only those with this status.",
+)
+@asks_emulator
+def terminate_all(
+    workflow: str, status: str | None, url: str, token: str | None, as_json: bool
+) -> None:
+    """End every instance of WORKFLOW that has not ended. Nothing is rolled back."""
+    with Emulator(url, token).connect() as client:
+        query = {"status": status}
+        answer = client.ask("PUT", workflow, "instances", "terminate", query=query)
+    is_done = answer["status"] == "ok"
+    text = "have been ended." if is_done else "are being ended already."
+    which = "unfinished" if status is None else status
+    click.echo(pretty(answer) if as_json else f'The {which} instances of "{workflow}" {text}')
+
+
+@instances.command("wake-up")
+@click.argument("workflow")
+@click.argument("instance_id", metavar="ID")
+@click.argument("steps", metavar="[STEP]...", nargs=-1)
+@asks_emulator
+def wake_up(
+    workflow: str,
+    instance_id: str,
+    steps: tuple[str, ...],
+    url: str,
+    token: str | None,
+    as_json: bool,
+) -> None:
+    """End the sleeps of an instance now: all, or those of these names with their number, such as "nap-1"."""
+    with Emulator(url, token).connect() as client:
+        known = client.resolve(workflow, instance_id)
+    body: Json = {"correlationIds": steps} if steps else {}
+    with Emulator(url, token).connect(OWN_API) as client:
+        answer = client.ask("POST", workflow, "instances", known, "wake-up", body=body)
+    count: int = answer["stoppedCount"]
+    if as_json:
+        click.echo(pretty(answer))
+    elif count:
+        click.echo(f'"{known}" wakes up from {count} sleep{"s"[: count > 1]}.')
+    else:
+        click.echo(f'"{known}" does not sleep{" there" if steps else ""}.', err=True)
+    sys.exit(0 if count else 1)
 
 
 @instances.command()

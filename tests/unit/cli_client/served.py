@@ -84,6 +84,14 @@ class Served:
 
         self._do(self.engine.until(InstanceKey(workflow, instance_id), reached))
 
+    def comes_to(self, workflow: str, instance_id: str, label: str) -> None:
+        """Wait until an instance is at a step."""
+
+        def reached(state: InstanceState) -> bool | None:
+            return any(step.key.label == label for step in state.open.values()) or None
+
+        self._do(self.engine.until(InstanceKey(workflow, instance_id), reached))
+
     def becomes(self, workflow: str, instance_id: str, status: InstanceStatus) -> None:
         """Wait until an instance has a status."""
 

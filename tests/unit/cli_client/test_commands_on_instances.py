@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import httpx
 import pytest
 
 from emulator.domain.status import InstanceStatus
@@ -188,3 +189,52 @@ def test_an_unknown_instance_is_answered_in_one_line(emulator: Served, command: 
 )
 def test_json_is_what_the_api_answers(three: Served, command: list[str], keys: set[str]) -> None:
     assert json.loads(three.says("instances", *command, "--json")).keys() == keys
+
+
+def test_the_reason_of_an_end_is_told(three: Served) -> None:
+    three.says("instances", "terminate", "waits", "two", "--reason", "no stock")
+    page = httpx.get(f"{three.url}/cdn-cgi/local/explorer/workflows/waits/instances/two")
+    assert "<dt>Reason</dt><dd>no stock</dd>" in page.text
+
+
+def test_all_unfinished_instances_are_ended(three: Served) -> None:
+    said = three.says("instances", "terminate-all", "waits")
+    assert said == 'The unfinished instances of "waits" have been ended.\n'
+    assert ids_of(three, "--status", "terminated") == ["three", "two"]
+    assert ids_of(three, "--status", "complete") == ["one"]
+
+
+def test_the_instances_of_one_status_are_ended(three: Served) -> None:
+    three.says("instances", "pause", "waits", "two")
+    said = three.says("instances", "terminate-all", "waits", "--status", "paused", "--json")
+    assert json.loads(said) == {"status": "ok"}
+    assert ids_of(three, "--status", "terminated") == ["two"]
+    assert ids_of(three, "--status", "waiting") == ["three"]
+
+
+@pytest.fixture
+def sleeper(emulator: Served) -> Served:
+    """An instance of `orders` that sleeps for a minute."""
+    emulator.says("trigger", "orders", "--id", "tired")
+    emulator.comes_to_a_timer("orders", "tired")
+    emulator.advance(1_000)
+    emulator.comes_to("orders", "tired", "nap-1")
+    return emulator
+
+
+@pytest.mark.parametrize("steps", [(), ("nap-1",), ("nap-1", "nap-2")])
+def test_a_sleeper_is_woken(sleeper: Served, steps: tuple[str, ...]) -> None:
+    said = sleeper.says("instances", "wake-up", "orders", "latest", *steps)
+    assert said == '"tired" wakes up from 1 sleep.\n'
+    detail = json.loads(sleeper.says("instances", "describe", "orders", "tired", "--json"))
+    [nap] = [step for step in detail["steps"] if step["name"] == "nap-1"]
+    assert nap["finished"]
+
+
+def test_who_does_not_sleep_is_not_woken(sleeper: Served) -> None:
+    done = sleeper.ask("instances", "wake-up", "orders", "tired", "doze-1")
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", '"tired" does not sleep there.\n')
+    sleeper.says("instances", "wake-up", "orders", "tired")
+    done = sleeper.ask("instances", "wake-up", "orders", "tired", "--json")
+    assert (done.exit_code, json.loads(done.stdout)) == (1, {"stoppedCount": 0})
+    assert sleeper.refuses("instances", "wake-up", "orders", "nobody").startswith("Error: ")
