@@ -33,6 +33,13 @@ from emulator.timing.wheel import Timer
 log = logging.getLogger("workflow_emulator")
 
 
+STANDSTILL_MS = 1_500
+"""A timeout that comes so late says that the process stood still, or the clock was set: the attempt gets its time anew.
+
+A debugger holds a process so, or a laptop that is closed. The callback had no chance in that time.
+"""
+
+
 class Raised(NamedTuple):
     """A failed attempt. `base_delay_ms` and `delay_error` come from a delay function, `retry_after_ms` from the error."""
 
@@ -89,8 +96,8 @@ class Attempt:
         self._output: Writer | None = None
         self._is_over = False
         self._limit_ms = timeout_ms(context.config)
-        due_ms = timers.now_ms() + self._limit_ms
-        self._timeout: Timer[Callable[[], None]] | None = timers.schedule(due_ms, self._time_out)
+        self._timeout: Timer[Callable[[], None]] | None = None
+        self._set_timeout()
         self._task = asyncio.create_task(self._run())
         self._concluding: asyncio.Task[None] | None = None
 
@@ -145,8 +152,16 @@ class Attempt:
         )
         return await value if inspect.isawaitable(value) else value
 
+    def _set_timeout(self) -> None:
+        due_ms = self._timers.now_ms() + self._limit_ms
+        self._timeout = self._timers.schedule(due_ms, self._time_out)
+
     def _time_out(self) -> None:
-        if not self._is_over:
+        if self._timeout is None:
+            return  # it is over
+        if self._timers.now_ms() - self._timeout.due_ms > STANDSTILL_MS:
+            self._set_timeout()
+        else:
             _left_alone.add(self._task)
             self._task.add_done_callback(_left_alone.discard)
             error = WorkflowTimeoutError(f"Execution timed out after {self._limit_ms}ms")
