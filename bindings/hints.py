@@ -30,6 +30,10 @@ class Hints:
         for name, duration in (("timeout", config.timeout), ("delay", config.retries.delay)):
             self._unit(f"{call}, {name}={duration!r}", duration)
 
+    def retention(self, call: str, duration: float | str | timedelta) -> None:
+        """Look at how long an instance is to be kept."""
+        self._unit(f"{call}={duration!r}", duration)
+
     def _unit(self, call: str, duration: float | str | timedelta) -> None:
         if (unit := unknown_unit(duration)) is not None:
             self._say(

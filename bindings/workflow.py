@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from bindings.ambient import durable, here
 from bindings.convert import js_dict, options
+from bindings.hints import Hints
 from bindings.hooks import Hook, HookInfo, durable_lookup, resume_hook_of
 from bindings.host import Host, NewInstance
 from bindings.instance import WorkflowInstance
@@ -364,8 +365,8 @@ def new_instance(given: dict[str, Any], now_ms: int) -> NewInstance:
     return NewInstance(
         check_new_instance_id(given["id"]) if "id" in given else str(uuid4()),
         values.encode(given.get("params", {}), "params"),
-        _optional_retention_ms(retention.get("success_retention")),
-        _optional_retention_ms(retention.get("error_retention")),
+        _retention_ms(retention, "success_retention"),
+        _retention_ms(retention, "error_retention"),
         _hook(given, now_ms),
         _attributes(given.get("attributes")),
     )
@@ -421,8 +422,17 @@ def _same(given: list[Any], what: str) -> Any:
     return first
 
 
-def _optional_retention_ms(value: object) -> int | None:
-    return None if value is None else retention_ms(value)
+def _retention_ms(given: Mapping[str, Any], name: str) -> int | None:
+    value = given.get(name)
+    if value is None:
+        return None
+    length_ms = retention_ms(value)
+    _hints.retention(f"create(), {name}", value)
+    return length_ms
+
+
+_hints = Hints()
+"""Of the process: whoever creates instances, each hint is said once."""
 
 
 def _instances(given: dict[str, Any]) -> list[Any]:

@@ -207,6 +207,19 @@ async def test_a_bad_retention_is_refused_everywhere(retention: Any) -> None:
 
 
 @in_virtual_time
+async def test_a_retention_in_a_unit_that_does_not_exist_is_hinted_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with Project(echo) as project:
+        for _ in range(2):
+            await project.workflow.create(retention={"success_retention": "3 dayz"})
+        [hint] = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+        assert hint.startswith(
+            """create(), success_retention='3 dayz': there is no unit "dayz", so that is milliseconds."""
+        )
+
+
+@in_virtual_time
 async def test_retention_is_kept_with_the_instance() -> None:
     async with Project(echo) as project:
         await project.workflow.create(

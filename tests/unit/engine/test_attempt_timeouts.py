@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 from emulator.domain.config import RetryConfig, StepConfig
 from emulator.domain.instance import Creation
@@ -13,8 +11,8 @@ from emulator.domain.values import encode
 from emulator.engine.attempts import STANDSTILL_MS, Attempt, Raised, Verdict
 from emulator.engine.step_code import AttemptContext, StepCode
 from emulator.testing.clock import LoopClock
-from emulator.testing.loop import run as run_in_virtual_time
 from emulator.timing.alarm import Timers
+from tests.unit.bindings.project import in_virtual_time
 
 CREATION = Creation("shop", "o-1", encode({}, "params"), 0)
 CONFIG = StepConfig(RetryConfig(limit=0, delay=0), timeout="10 seconds")
@@ -45,15 +43,6 @@ class Watched:
 
     def _hear(self, _: Attempt, verdict: Verdict) -> None:
         self.verdicts.append(verdict)
-
-
-def in_virtual_time(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    """Run a test on a loop whose time jumps."""
-
-    def run() -> None:
-        run_in_virtual_time(test())
-
-    return run
 
 
 @in_virtual_time
