@@ -7,7 +7,7 @@ instance, is already consistent; the journal adds no rule of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -17,9 +17,7 @@ from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.errors import JournalCorrupt
-
-if TYPE_CHECKING:
-    from emulator.journal.codes import Codes
+from emulator.journal.codes import Codes
 
 
 class InstanceRow(NamedTuple):

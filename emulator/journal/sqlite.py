@@ -25,7 +25,6 @@ import aiosqlite
 from emulator.domain.entries import EventReceived
 from emulator.domain.status import InstanceStatus
 from emulator.errors import JournalCorrupt, JournalUnavailable, StorageError
-from emulator.journal.codes import SqliteCodes
 from emulator.journal.lock import JournalLock
 from emulator.journal.port import Commit, EntryRow, TickRow
 from emulator.journal.rows import (
@@ -47,6 +46,7 @@ from emulator.journal.rows import (
     to_json,
 )
 from emulator.journal.schema import STATEMENTS, inspect, migrate
+from emulator.journal.sqlite_codes import SqliteCodes
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
