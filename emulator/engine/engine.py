@@ -260,8 +260,8 @@ class Engine:
     async def _answer(self, posted: Posted) -> Any:
         assert posted.reply is not None
         self._put(posted)
-        # The caller may be cancelled; the answer then goes nowhere, and the input takes effect all the same.
-        return await asyncio.shield(posted.reply)
+        # The caller may be cancelled, and this with it; the answer then goes nowhere, and the input takes effect all the same.
+        return await posted.reply
 
     def _put(self, item: Posted | Said) -> None:
         if self._failure is None and not self._is_closing:
@@ -422,12 +422,12 @@ class Engine:
     def _create_one(
         self, turn: Turn, creation: Creation, claim: Claim
     ) -> EntityConflictError | None:
-        key = creation.key
         conflict = turn.conflict(creation, claim.hook, self._actors)
         if conflict is not None:
             return conflict
-        turn.created.add(key)
-        actor = turn.looked_at[key] = self._residents.add(creation)
+        actor = self._residents.add(creation)
+        turn.created.add(actor.key)
+        turn.looked_at[actor.key] = actor
         self._decide(turn, actor, CreateRequested(claim.hook, claim.attributes))
         return None
 

@@ -74,8 +74,9 @@ class Residents:
 
     def add(self, creation: Creation) -> InstanceActor:
         """Take in an instance that is being created."""
-        state = InstanceState(creation, modifiers=self._arrangements.born(creation.key))
-        actor = self.actors[creation.key] = self._make(self._next_number, state, self._tokens)
+        key = creation.key
+        state = InstanceState(creation, modifiers=self._arrangements.born(key))
+        actor = self.actors[key] = self._make(self._next_number, state, self._tokens)
         self._next_number += 1
         return actor
 

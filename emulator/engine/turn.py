@@ -141,7 +141,8 @@ class Turn:
             lost = conflict(hook.token, holder, self.now_ms)
             if lost is not None:
                 return lost
-        if creation.key not in present and creation.key not in self.taken:
+        key = creation.key
+        if key not in present and key not in self.taken:
             return None
         return InstanceAlreadyExists(
             f'(instance.already_exists) Workflow instance with id "{creation.id}" already exists'
