@@ -52,26 +52,7 @@ def figures(*, quick: bool) -> Iterator[Figure]:
             path.mkdir()
             return path
 
-        instances = 500 if quick else 2_000
-        rounds = 1 if quick else 7
-        rate, floor = in_turns(
-            lambda: measure.many_steps(room(), instances=instances, steps=5),
-            lambda: measure.many_steps_floor(room(), instances=instances, steps=5),
-            rounds,
-        )
-        yield Figure(
-            f"{instances:,} instances of 5 steps",
-            rate,
-            "steps/s",
-            "8,000, or a tenth of the floor",
-            floor,
-        )
-        each, floor = in_turns(
-            lambda: measure.one_after_another(room(), steps=100),
-            lambda: measure.one_after_another_floor(room(), steps=100),
-            rounds,
-        )
-        yield Figure("100 steps of one instance", each, "ms a step", "0.5", floor)
+        yield from _steps(room, quick=quick)
         few = asyncio.run(measure.one_after_another(room(), steps=500))
         many = asyncio.run(measure.one_after_another(room(), steps=2_000 if quick else 9_900))
         yield Figure(
@@ -106,6 +87,30 @@ def figures(*, quick: bool) -> Iterator[Figure]:
         yield Figure("   a core used while idle", idle * 100, "%", "0")
         yield from _many_others(room(), room(), quick=quick)
         yield from _tenants(room(), quick=quick)
+
+
+def _steps(room: Callable[[], Path], *, quick: bool) -> Iterator[Figure]:
+    """What a step costs, among many and alone."""
+    instances = 500 if quick else 2_000
+    rounds = 1 if quick else 7
+    rate, floor = in_turns(
+        lambda: measure.many_steps(room(), instances=instances, steps=5),
+        lambda: measure.many_steps_floor(room(), instances=instances, steps=5),
+        rounds,
+    )
+    yield Figure(
+        f"{instances:,} instances of 5 steps",
+        rate,
+        "steps/s",
+        "8,000, or a tenth of the floor",
+        floor,
+    )
+    each, floor = in_turns(
+        lambda: measure.one_after_another(room(), steps=100),
+        lambda: measure.one_after_another_floor(room(), steps=100),
+        rounds,
+    )
+    yield Figure("100 steps of one instance", each, "ms a step", "0.5", floor)
 
 
 def _many_others(line_room: Path, expiry_room: Path, *, quick: bool) -> Iterator[Figure]:
