@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from emulator.domain.config import RetryConfig, StepConfig
 from emulator.domain.instance import Creation
 from emulator.domain.steps import StepKey, StepKind
@@ -12,7 +10,7 @@ from emulator.engine.attempts import STANDSTILL_MS, Attempt, Raised, Verdict
 from emulator.engine.step_code import AttemptContext, StepCode
 from emulator.testing.clock import LoopClock
 from emulator.timing.alarm import Timers
-from tests.unit.bindings.project import in_virtual_time
+from tests.unit.bindings.project import in_virtual_time, pause_for
 
 CREATION = Creation("shop", "o-1", encode({}, "params"), 0)
 CONFIG = StepConfig(RetryConfig(limit=0, delay=0), timeout="10 seconds")
@@ -38,7 +36,7 @@ class Watched:
         return isinstance(verdict, Raised) and verdict.failure.name == "WorkflowTimeoutError"
 
     async def _call(self, _: object) -> str:
-        await asyncio.sleep(self._seconds)
+        await pause_for(self._seconds)
         return "done"
 
     def _hear(self, _: Attempt, verdict: Verdict) -> None:
@@ -48,36 +46,36 @@ class Watched:
 @in_virtual_time
 async def test_an_attempt_that_takes_too_long_times_out() -> None:
     watched = Watched(seconds=60)
-    await asyncio.sleep(9.9)
+    await pause_for(9.9)
     assert watched.verdicts == []
-    await asyncio.sleep(0.2)
+    await pause_for(0.2)
     assert watched.is_timed_out
 
 
 @in_virtual_time
 async def test_time_in_which_the_process_stood_still_is_no_time_of_the_attempt() -> None:
     watched = Watched(seconds=12)
-    await asyncio.sleep(5)
+    await pause_for(5)
     watched.clock.skew(3_600_000)  # as a debugger does that holds it for an hour
-    await asyncio.sleep(8)
+    await pause_for(8)
     assert watched.verdicts == [DONE]
 
 
 @in_virtual_time
 async def test_after_a_standstill_an_attempt_has_its_time_anew_and_no_more() -> None:
     watched = Watched(seconds=60)
-    await asyncio.sleep(5)
+    await pause_for(5)
     watched.clock.skew(3_600_000)
-    await asyncio.sleep(9.9)
+    await pause_for(9.9)
     assert watched.verdicts == []
-    await asyncio.sleep(0.2)
+    await pause_for(0.2)
     assert watched.is_timed_out
 
 
 @in_virtual_time
 async def test_a_loop_that_is_a_little_late_is_no_standstill() -> None:
     watched = Watched(seconds=60)
-    await asyncio.sleep(5)
+    await pause_for(5)
     watched.clock.skew(5_000 + STANDSTILL_MS)
-    await asyncio.sleep(0.1)
+    await pause_for(0.1)
     assert watched.is_timed_out
