@@ -143,4 +143,7 @@ def instance_rows(draw: st.DrawFn, key: InstanceKey, number: int) -> InstanceRow
         draw(st.none() | near_ms),
         draw(st.booleans()),
         draw(st.none() | near_ms),
+        draw(
+            st.dictionaries(st.sampled_from(["a", 'b"c', "$.é"]), st.sampled_from(["1", "2", ""]))
+        ),
     )

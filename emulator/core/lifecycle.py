@@ -233,7 +233,7 @@ def refuse_termination(decision: Decision, _: TerminateRequested) -> None:
 
 
 def restart(decision: Decision, request: RestartRequested) -> None:
-    """Run it again, under the same id, with the same params and the same event timestamp.
+    """Run it again, under the same id, with the same params and the same event timestamp. It keeps its attributes.
 
     It holds again the tokens that it held at the point from which it runs again, or cannot be restarted.
     """
@@ -251,12 +251,15 @@ def restart(decision: Decision, request: RestartRequested) -> None:
     decision.refusal = hooks.lost_token(decision, kept.hooks + claims, request.holders)
     if decision.refusal is not None:
         return
+    attributes: dict[str, str | None] = {**state.attributes}
     decision.cut(None if first is None else _from(state, first.start_seq))
     decision.stop_run()
     state = decision.state
     state.life.losses = state.life.finished_at_loss = 0
     attempts.fail_interrupted_attempts(decision)
     decision.record(None, WorkflowQueued())
+    if attributes:
+        decision.record(None, AttributesChanged(attributes))
     for claim in claims:
         hooks.claim_again(decision, claim)
     hooks.reclaim(decision, kept)

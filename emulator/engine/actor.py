@@ -84,6 +84,7 @@ class InstanceActor:
             state.ended_ms,
             self.is_waking and state.status is InstanceStatus.QUEUED,
             self._definition.expires_ms(state),
+            dict(state.attributes),
         )
 
     def has_new_row(self) -> bool:
@@ -95,6 +96,7 @@ class InstanceActor:
             or stored.modified_ms != state.modified_ms
             or stored.started_ms != state.started_ms
             or stored.ended_ms != state.ended_ms
+            or stored.attributes != state.attributes
         )
 
     def post(self, item: RunInput) -> None:

@@ -316,6 +316,7 @@ class MemoryJournal:
                 and query.status in (None, instance.row.status)
                 and (query.created_from_ms is None or made.created_ms >= query.created_from_ms)
                 and (query.created_to_ms is None or made.created_ms <= query.created_to_ms)
+                and all(each in instance.row.attributes.items() for each in query.attributes)
             ):
                 yield instance.row
 

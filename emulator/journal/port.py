@@ -6,7 +6,7 @@ instance, is already consistent; the journal adds no rule of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -24,7 +24,7 @@ class InstanceRow(NamedTuple):
     """The row that listings and scheduling read. `number` is the journal's own short name for an instance.
 
     `waking` says of a queued one that it goes before those that have never run; `expires_ms` of a finished one how long
-    it is kept.
+    it is kept. `attributes` are those that its entries add up to.
     """
 
     number: int
@@ -35,6 +35,7 @@ class InstanceRow(NamedTuple):
     ended_ms: int | None = None
     waking: bool = False
     expires_ms: int | None = None
+    attributes: Mapping[str, str] = {}
 
 
 class EntryRow(msgspec.Struct, frozen=True, gc=False):
@@ -161,6 +162,7 @@ class StoredInstance(NamedTuple):
 class InstanceQuery(NamedTuple):
     """Which instances a listing wants: newest first unless `ascending`. Times are inclusive bounds on creation.
 
+    `attributes` are those that an instance must have, each a name and a value.
     `after` is the number of the last row of the page before; `offset` counts rows to skip.
     """
 
@@ -172,6 +174,7 @@ class InstanceQuery(NamedTuple):
     after: int | None = None
     offset: int = 0
     limit: int = 25
+    attributes: tuple[tuple[str, str], ...] = ()
 
 
 class HookQuery(NamedTuple):

@@ -92,12 +92,12 @@ BEGIN
 
     INSERT INTO instance (
         number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-        source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic
+        source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic, attributes
     )
     SELECT
         value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
         value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14,
-        value ->> 15, value ->> 16, value ->> 17
+        value ->> 15, value ->> 16, value ->> 17, value ->> 18
     FROM json_each(NEW.created);
 
     UPDATE instance
@@ -107,7 +107,8 @@ BEGIN
         started_ms = change.value ->> 3,
         ended_ms = change.value ->> 4,
         waking = change.value ->> 5,
-        expires_ms = change.value ->> 6
+        expires_ms = change.value ->> 6,
+        attributes = change.value ->> 7
     FROM json_each(NEW.updated) AS change
     WHERE instance.number = change.value ->> 0;
 
@@ -181,7 +182,7 @@ SELECT
     (
         SELECT json_group_array(json_array(
             number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-            source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic
+            source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic, attributes
         ))
         FROM wanted CROSS JOIN instance USING (number)
     ),
@@ -217,14 +218,14 @@ CROSS JOIN instance ON instance.workflow = named.value ->> 0 AND instance.id = n
 -- row
 SELECT json_group_array(json_array(
     number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-    source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic
+    source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic, attributes
 ))
 FROM instance WHERE workflow = :workflow AND id = :id;
 
 -- rows
 SELECT json_group_array(json_array(
     number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-    source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic
+    source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic, attributes
 ))
 FROM (
     SELECT * FROM instance
@@ -239,6 +240,15 @@ AND (created_ms, number) {beyond} (
     coalesce((SELECT created_ms FROM instance WHERE number <= :after ORDER BY number DESC LIMIT 1), 0), :after
 )
 
+-- has_attributes
+NOT EXISTS (
+    SELECT 1 FROM json_each(:attributes) AS wanted
+    WHERE NOT EXISTS (
+        SELECT 1 FROM json_each(instance.attributes) AS had
+        WHERE had.key = wanted.value ->> 0 AND had.value = wanted.value ->> 1
+    )
+)
+
 -- count
 SELECT count(*) FROM instance WHERE {matches};
 
@@ -249,7 +259,7 @@ FROM (SELECT status, count(*) AS many FROM instance WHERE workflow = :workflow G
 -- recoverable
 SELECT json_group_array(json_array(
     number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-    source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic
+    source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic, attributes
 ))
 FROM (
     SELECT * FROM instance

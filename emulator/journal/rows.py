@@ -56,6 +56,7 @@ StoredRow = tuple[
     str | None,
     str | None,
     int,
+    str | None,
 ]
 """The columns of `instance`, in their order."""
 
@@ -157,7 +158,12 @@ def instance_to_row(row: InstanceRow) -> StoredRow:
         made.parent,
         made.code,
         made.logic,
+        _attributes_text(row),
     )
+
+
+def _attributes_text(row: InstanceRow) -> str | None:
+    return to_json(row.attributes) if row.attributes else None
 
 
 def instance_from_row(stored: StoredRow) -> InstanceRow:
@@ -168,7 +174,7 @@ def instance_from_row(stored: StoredRow) -> InstanceRow:
     """
     number, workflow, id_, status, created_ms, modified_ms, started_ms, ended_ms = stored[:8]
     waking, expires_ms, source, schedule, success_retention_ms, error_retention_ms = stored[8:14]
-    params, parent, code, logic = stored[14:]
+    params, parent, code, logic, attributes = stored[14:]
     try:
         creation = Creation(
             workflow,
@@ -184,12 +190,13 @@ def instance_from_row(stored: StoredRow) -> InstanceRow:
             logic,
         )
         shown = InstanceStatus(status)
+        found = from_json(attributes, dict[str, str]) if attributes else {}
     except (msgspec.DecodeError, ValueError) as error:
         raise JournalCorrupt(
             f"The row of instance {id_!r} of workflow {workflow!r} cannot be read: {error}."
         ) from error
     times = modified_ms, started_ms, ended_ms
-    return InstanceRow(number, creation, shown, *times, bool(waking), expires_ms)
+    return InstanceRow(number, creation, shown, *times, bool(waking), expires_ms, found)
 
 
 def hook_to_row(hook: HookRecord) -> StoredHook:
@@ -320,6 +327,7 @@ def commit_to_json(commit: Commit) -> dict[str, str | None]:
                     row.ended_ms,
                     int(row.waking),
                     row.expires_ms,
+                    _attributes_text(row),
                 )
                 for row in commit.updated.values()
             ]

@@ -224,13 +224,13 @@ class SqliteJournal:
         if query.after is not None:
             matches += " " + STATEMENTS["beyond"].format(beyond=beyond)
         sql = STATEMENTS["rows"].format(matches=matches, direction=direction)
-        [(text,)] = await self._listing(sql, **query._asdict())
+        [(text,)] = await self._listing(sql, **_parameters(query))
         return instances_from_json(text)
 
     async def count(self, query: InstanceQuery) -> int:
         """How many instances the query matches, whatever its page."""
         sql = STATEMENTS["count"].format(matches=_matches(query))
-        [(many,)] = await self._listing(sql, **query._asdict())
+        [(many,)] = await self._listing(sql, **_parameters(query))
         return many
 
     async def status_counts(self, workflow: str) -> dict[InstanceStatus, int]:
@@ -412,4 +412,10 @@ def _matches(query: InstanceQuery) -> str:
         conditions.append("created_ms >= :created_from_ms")
     if query.created_to_ms is not None:
         conditions.append("created_ms <= :created_to_ms")
+    if query.attributes:
+        conditions.append(STATEMENTS["has_attributes"])
     return " AND ".join(conditions)
+
+
+def _parameters(query: InstanceQuery) -> dict[str, object]:
+    return {**query._asdict(), "attributes": to_json(query.attributes)}

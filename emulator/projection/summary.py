@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from emulator.domain.instance import Creation
@@ -37,6 +38,11 @@ class Listed(Protocol):
         """When it ended."""
         ...
 
+    @property
+    def attributes(self) -> Mapping[str, str]:
+        """By what people find it."""
+        ...
+
 
 def local_row(row: Listed) -> Json:
     """What `wrangler dev` lists of an instance."""
@@ -48,8 +54,8 @@ def local_row(row: Listed) -> Json:
 
 
 def remote_row(row: Listed, workflow_id: str, version_id: str) -> Json:
-    """What Cloudflare's API lists of an instance."""
-    return {
+    """What Cloudflare's API lists of an instance; beside that its attributes, if it has any."""
+    listed: Json = {
         "id": row.creation.id,
         "status": row.status,
         "version_id": version_id,
@@ -60,3 +66,4 @@ def remote_row(row: Listed, workflow_id: str, version_id: str) -> Json:
         "ended_on": iso_or_none(row.ended_ms),
         "trigger_source": row.creation.source,
     }
+    return listed | {"attributes": dict(row.attributes)} if row.attributes else listed

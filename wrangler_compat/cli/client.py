@@ -9,7 +9,7 @@ import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import quote
 
 import click
@@ -146,11 +146,12 @@ class Client:
             NotReached: no emulator answers, or it breaks off.
             ClickException: it refuses; the message is the server's.
         """
-        given = {key: str(value) for key, value in query.items() if value is not None}
         headers = {"accept": accepted}
         with (
             self._clear_errors(),
-            self._http.stream("GET", self._url_of(path), params=given, headers=headers) as response,
+            self._http.stream(
+                "GET", self._url_of(path), params=_given(query), headers=headers
+            ) as response,
         ):
             if not response.is_success:
                 raise self._refusal(response.status_code, response.read())
@@ -189,12 +190,11 @@ class Client:
     ) -> httpx.Response:
         # Not httpx's own JSON: it cannot write a lone surrogate, and the server shall say that.
         content = None if body is _NO_BODY else json.dumps(body)
-        given = {key: str(value) for key, value in query.items() if value is not None}
         if content is not None:
             headers = {"content-type": "application/json", **headers}
         with self._clear_errors():
             return self._http.request(
-                method, self._url_of(path), params=given, content=content, headers=headers
+                method, self._url_of(path), params=_given(query), content=content, headers=headers
             )
 
     @contextmanager
@@ -211,3 +211,12 @@ class Client:
             ) from None
         except httpx.TransportError as error:
             raise NotReached(f"The emulator at {self._url} broke off: {error}") from None
+
+
+def _given(query: Mapping[str, object]) -> dict[str, list[str]]:
+    """The parameters that are not None; one that is a tuple is repeated."""
+    given: dict[str, list[str]] = {}
+    for name, value in query.items():
+        several = cast("tuple[object, ...]", value if isinstance(value, tuple) else (value,))
+        given[name] = [str(each) for each in several if each is not None]
+    return given

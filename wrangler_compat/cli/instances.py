@@ -27,6 +27,13 @@ def instances() -> None:
 @click.option("--per-page", type=click.IntRange(1, 100), help="Rows of a page.  [default: 25]")
 @click.option("--date-start", help="Created then or later: 2026-11-30T12:00:00Z.")
 @click.option("--date-end", help="Created then or earlier.")
+@click.option(
+    "--attribute",
+    "attributes",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="That have it; repeatable.",
+)
 @asks_emulator
 def list_instances(
     workflow: str,
@@ -36,6 +43,7 @@ def list_instances(
     per_page: int | None,
     date_start: str | None,
     date_end: str | None,
+    attributes: tuple[str, ...],
     url: str,
     token: str | None,
     as_json: bool,
@@ -48,6 +56,7 @@ def list_instances(
         "per_page": per_page,
         "date_start": date_start,
         "date_end": date_end,
+        "attribute": attributes or None,
     }
     with Emulator(url, token).connect() as client:
         rows, info = client.page(workflow, "instances", query=query)

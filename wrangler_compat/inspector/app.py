@@ -131,8 +131,15 @@ class _Inspector:
     async def instances(self, request: Request) -> Response:
         query = Query(request)
         status, page = query.option("status", InstanceStatus), query.whole("page", 1)
+        attributes = query.attributes()
         query.finish()
-        return await self._instances(segment(request, "workflow"), status, page)
+        key = InstanceKey(segment(request, "workflow"), query.text("id") or "")
+        if key.id and await self._engine.journal.row(key):
+            return RedirectResponse(instance_url(key), 303)
+        if key.id:
+            problem = Problem(f'There is no instance "{key.id}".', (), {"find": key.id})
+            return await self._instances(key.workflow, problem=problem, answer=404)
+        return await self._instances(key.workflow, status, attributes, page)
 
     async def instance(self, request: Request) -> Response:
         query = Query(request)
@@ -175,7 +182,7 @@ class _Inspector:
             made = await self._operations.create(workflow, convert(given, LocalInstance).options())
         except (InvalidInput, Conflict) as error:
             problem = _problem(error, form)
-            return await self._instances(definition.name, None, 1, problem, _status(error))
+            return await self._instances(definition.name, problem=problem, answer=_status(error))
         return RedirectResponse(instance_url(InstanceKey(workflow, made)), 303)
 
     async def delete(self, request: Request) -> Response:
@@ -231,27 +238,31 @@ class _Inspector:
     async def _instances(
         self,
         workflow: str,
-        status: InstanceStatus | None,
-        page: int,
+        status: InstanceStatus | None = None,
+        attributes: tuple[tuple[str, str], ...] = (),
+        page: int = 1,
+        *,
         problem: Problem | None = None,
         answer: int = 200,
     ) -> Response:
         definition = self._engine.definition(workflow)
         counts = await self._operations.status_counts(workflow)
-        total = sum(counts.values()) if status is None else counts.get(status, 0)
-        asked = {} if status is None else {"status": status.value}
+        query = InstanceQuery(workflow, status, attributes=attributes)
+        asked = [("attribute", f"{name}={value}") for name, value in attributes]
+        asked += [] if status is None else [("status", status.value)]
+        total = await self._engine.journal.count(query)
         paging = Paging.of(page, total, workflow_url(workflow), asked)
-        query = InstanceQuery(workflow, status, offset=paging.first, limit=PAGE_ROWS)
-        rows = await self._engine.journal.rows(query)
+        rows = await self._engine.journal.rows(query._replace(offset=paging.first, limit=PAGE_ROWS))
         return _page(pages.instances_page(definition, rows, counts, paging, problem), answer)
 
     async def _subject(self, key: InstanceKey) -> Subject:
         detail = await self._operations.detail(key)
         hooks = await self._engine.journal.hooks(HookQuery(*key))
         streams = await list_streams(self._engine, key)
+        row = await self._engine.journal.row(key)
         now_ms = self._engine.now_ms()
         held = [each for each in hooks if each.holds_at(now_ms)]
-        return Subject(key, detail, held, streams, now_ms)
+        return Subject(key, detail, held, streams, now_ms, row.attributes if row else {})
 
     async def _changes(self, key: InstanceKey | None) -> AsyncIterator[bytes]:
         clock = self._operations.clock

@@ -41,15 +41,15 @@ class Paging(NamedTuple):
     page: int
     pages: int
     url: str
-    asked: Mapping[str, str] = MappingProxyType({})
+    asked: Sequence[tuple[str, str]] = ()
 
     @classmethod
     def of(
-        cls, page: int | None, total: int, url: str, asked: Mapping[str, str] | None = None
+        cls, page: int | None, total: int, url: str, asked: Sequence[tuple[str, str]] = ()
     ) -> Paging:
         """The nearest page that there is; None: the last."""
         pages = max(1, -(-total // PAGE_ROWS))
-        return cls(pages if page is None else min(page, pages), pages, url, asked or {})
+        return cls(pages if page is None else min(page, pages), pages, url, asked)
 
     @property
     def first(self) -> int:
@@ -58,7 +58,7 @@ class Paging(NamedTuple):
 
     def at(self, page: int) -> str:
         """Where another page is."""
-        return with_query(self.url, {**self.asked, "page": page})
+        return with_query(self.url, [*self.asked, ("page", page)])
 
 
 class Subject(NamedTuple):
@@ -69,6 +69,7 @@ class Subject(NamedTuple):
     hooks: Sequence[HookRecord]
     streams: Sequence[StreamInfo]
     now_ms: int
+    attributes: Mapping[str, str] = MappingProxyType({})
 
 
 Counts = Mapping[InstanceStatus, int]
@@ -100,7 +101,8 @@ def instances_page(
         definition=definition,
         rows=rows,
         counts=counts,
-        status=paging.asked.get("status"),
+        status=dict(paging.asked).get("status"),
+        attributes=[each for name, each in paging.asked if name == "attribute"],
         paging=paging,
         problem=problem or Problem(),
     )
@@ -113,7 +115,7 @@ def instance_page(
 
     `page` counts pages of steps. Without one it is the last, where something happens.
     """
-    key, detail, hooks, streams, now_ms = subject
+    key, detail, hooks, streams, now_ms, attributes = subject
     url, is_over = instance_url(key), detail.status in TERMINAL
     paging = Paging.of(page, len(detail.steps), url)
     picture = window(detail, now_ms)
@@ -125,6 +127,7 @@ def instance_page(
         url=url,
         key=key,
         detail=detail,
+        attributes=attributes,
         is_over=is_over,
         params=value_text(detail.creation.params),
         output=None if detail.output is None else value_text(detail.output),

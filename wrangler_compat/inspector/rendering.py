@@ -14,7 +14,14 @@ import msgspec
 from emulator.domain import values
 from emulator.domain.duration import duration_text
 from emulator.projection.rendering import iso
-from wrangler_compat.inspector.urls import HOME, PREFIX, instance_url, stream_url, workflow_url
+from wrangler_compat.inspector.urls import (
+    HOME,
+    PREFIX,
+    attribute_url,
+    instance_url,
+    stream_url,
+    workflow_url,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -60,6 +67,7 @@ def _environment() -> Environment:
         workflow_url=workflow_url,
         instance_url=instance_url,
         stream_url=stream_url,
+        attribute_url=attribute_url,
     )
     return made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote, urlencode
 
@@ -29,6 +29,11 @@ def stream_url(key: InstanceKey, stream: str) -> str:
     return f"{instance_url(key)}/streams/{quote(stream, safe='')}"
 
 
-def with_query(url: str, asked: Mapping[str, object]) -> str:
+def attribute_url(workflow: str, name: str, value: str) -> str:
+    """The instances of a workflow that have an attribute."""
+    return with_query(workflow_url(workflow), [("attribute", f"{name}={value}")])
+
+
+def with_query(url: str, asked: Sequence[tuple[str, object]]) -> str:
     """A page, asked for something."""
-    return f"{url}?{urlencode(asked)}" if asked else url
+    return f"{url}?{urlencode(asked)}"

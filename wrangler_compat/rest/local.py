@@ -116,6 +116,7 @@ class _LocalApi:
             query.instant_ms("date_end", only_utc=True),
             offset=(page - 1) * per_page,
             limit=per_page,
+            attributes=query.attributes(),
         )
         query.finish()
         start_ms, end_ms = wanted.created_from_ms, wanted.created_to_ms

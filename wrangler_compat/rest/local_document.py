@@ -9,6 +9,7 @@ from emulator.domain.status import InstanceStatus
 from emulator.projection.rendering import Json
 from wrangler_compat.rest import shapes
 from wrangler_compat.rest.openapi import (
+    ATTRIBUTE,
     DATE_END,
     DATE_START,
     EVENTS,
@@ -85,6 +86,7 @@ _OPERATIONS: Final = (
             Parameter("status", one_of(*LISTED_STATUSES), "Only instances with this status."),
             DATE_START,
             DATE_END,
+            ATTRIBUTE,
         ),
         info=shapes.LocalPage,
     ),

@@ -14,7 +14,7 @@ import msgspec
 from emulator.domain.limits import MAX_WORKFLOW_NAME_CHARS
 from emulator.projection.events import EVENT_TYPES
 from emulator.projection.rendering import Json
-from wrangler_compat.rest.requests import MAX_PAGE, MAX_PAGE_ROWS
+from wrangler_compat.rest.requests import MAX_PAGE, MAX_PAGE_ROWS, MAX_WANTED_ATTRIBUTES
 from wrangler_compat.rest.shapes import InstanceId, Instant
 
 _Page = Annotated[int, msgspec.Meta(ge=1, le=MAX_PAGE)]
@@ -28,6 +28,8 @@ _WorkflowName = Annotated[
 ]
 _EventNumber = Annotated[int, msgspec.Meta(ge=0, le=MAX_PAGE)]
 _EventType = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [*EVENT_TYPES.values()]})]
+_Attribute = Annotated[str, msgspec.Meta(pattern="^[^=]+=")]
+_Attributes = Annotated[list[_Attribute], msgspec.Meta(max_length=MAX_WANTED_ATTRIBUTES)]
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 _IN_PATHS: Final[dict[str, Any]] = {
@@ -59,6 +61,9 @@ DATE_START: Final = Parameter("date_start", Instant, "Only instances created the
 DATE_END: Final = Parameter("date_end", Instant, "Only instances created then or earlier.")
 
 
+ATTRIBUTE: Final = Parameter(
+    "attribute", _Attributes, "Only instances that have this attribute: a name, = and a value."
+)
 EVENTS: Final = (
     Parameter("cursor", _EventNumber, "Only events after that number."),
     Parameter("filter", list[_EventType], "Only events of these types."),

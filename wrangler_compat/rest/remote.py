@@ -212,6 +212,7 @@ class _RemoteApi:
             after=cursor or None,
             offset=(page - 1) * per_page,
             limit=per_page + 1,  # one more tells whether there is more
+            attributes=query.attributes(),
         )
         query.finish()
         is_paged = query.text("page") is not None

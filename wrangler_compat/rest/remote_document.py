@@ -12,6 +12,7 @@ from emulator.domain.status import InstanceStatus
 from emulator.projection.rendering import Json
 from wrangler_compat.rest import shapes
 from wrangler_compat.rest.openapi import (
+    ATTRIBUTE,
     DATE_END,
     DATE_START,
     EVENTS,
@@ -123,6 +124,7 @@ _INSTANCE_OPERATIONS: Final = (
             _STATUS,
             DATE_START,
             DATE_END,
+            ATTRIBUTE,
         ),
         info=shapes.InstancePageInfo,
     ),

@@ -31,6 +31,9 @@ MAX_BODY_BYTES: Final = 100 * 1024 * 1024
 
 DEFAULT_PAGE_ROWS: Final = 25
 MAX_PAGE_ROWS: Final = 100
+MAX_WANTED_ATTRIBUTES: Final = 8
+"""Workflow SDK: attributes; as many in a filter."""
+
 MAX_PAGE: Final = 2**53 - 1
 """The largest whole number that JavaScript has."""
 
@@ -346,6 +349,17 @@ class Query:
             return self._wrong(name, "Invalid ISO datetime", None)
         aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
         return (aware - _EPOCH) // timedelta(milliseconds=1)
+
+    def attributes(self) -> tuple[tuple[str, str], ...]:
+        """The attributes that are wanted: `attribute`, repeated, each a name, "=" and a value."""
+        given = self._given.getlist("attribute")
+        if len(given) > MAX_WANTED_ATTRIBUTES:
+            text = f"at most {MAX_WANTED_ATTRIBUTES} can be asked for, not {len(given)}"
+            return self._wrong("attribute", text, ())
+        parted = [each.partition("=") for each in given]
+        if any(not name or not sign for name, sign, _ in parted):
+            return self._wrong("attribute", 'expected NAME=VALUE, such as "customer=7"', ())
+        return tuple((name, value) for name, _, value in parted)
 
     def finish(self) -> None:
         """All parameters have been read.

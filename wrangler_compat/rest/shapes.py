@@ -432,6 +432,7 @@ class RemoteRow(InstanceIdentity):
     modified_on: Instant
     started_on: Instant | None
     ended_on: Instant | None
+    attributes: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class CronRun(Shape, rename="camel"):

@@ -27,8 +27,14 @@ def fold(live: InstanceState, folded: InstanceState) -> None:
 
 def agreement_of_row(row: InstanceRow, folded: InstanceState) -> None:
     """The row of an instance and the fold of its journal say the same."""
-    shown = (row.status, row.modified_ms, row.started_ms, row.ended_ms)
-    true = (folded.status, folded.modified_ms, folded.started_ms, folded.ended_ms)
+    shown = (row.status, row.modified_ms, row.started_ms, row.ended_ms, dict(row.attributes))
+    true = (
+        folded.status,
+        folded.modified_ms,
+        folded.started_ms,
+        folded.ended_ms,
+        folded.attributes,
+    )
     if shown != true:
         raise LawBroken("agreement", row.creation.key, f"the row says {shown}, the fold {true}")
 

@@ -377,6 +377,8 @@ def queries(last_number: int) -> list[InstanceQuery]:
         *pages,
         InstanceQuery("mail", created_from_ms=2, created_to_ms=4),
         InstanceQuery("mail", created_from_ms=3, ascending=True, offset=1),
+        InstanceQuery("mail", attributes=(("a", "1"),)),
+        InstanceQuery("orders", ascending=True, attributes=(('b"c', ""), ("$.é", "2"))),
         InstanceQuery("none"),
     ]
 

@@ -238,3 +238,16 @@ def test_who_does_not_sleep_is_not_woken(sleeper: Served) -> None:
     done = sleeper.ask("instances", "wake-up", "orders", "tired", "--json")
     assert (done.exit_code, json.loads(done.stdout)) == (1, {"stoppedCount": 0})
     assert sleeper.refuses("instances", "wake-up", "orders", "nobody").startswith("Error: ")
+
+
+def test_instances_are_found_by_their_attributes(three: Served) -> None:
+    for name, attributes in {
+        "four": {"customer": "7"},
+        "five": {"customer": "7", "n": "1"},
+    }.items():
+        body = {"id": name, "attributes": attributes}
+        httpx.post(f"{three.url}/cdn-cgi/local/explorer/api/workflows/waits/instances", json=body)
+    assert ids_of(three, "--attribute", "customer=7") == ["five", "four"]
+    assert ids_of(three, "--attribute", "customer=7", "--attribute", "n=1") == ["five"]
+    said = three.refuses("instances", "list", "waits", "--attribute", "customer")
+    assert said == 'Error: attribute: expected NAME=VALUE, such as "customer=7"'

@@ -6,6 +6,7 @@ import pytest
 
 from emulator.core.effects import Interrupt, RequestSlot, StartRun
 from emulator.core.inputs import (
+    AttributesRequested,
     EventSent,
     PauseRequested,
     RestartRequested,
@@ -172,3 +173,16 @@ def test_a_deadline_of_the_old_run_is_stale() -> None:
     case = running().when(asks_sleep("s", 100), RunParked(LIVE), RestartRequested()).and_slot()
     case.at(100).when(TimerFired(sleep("s"), 100)).then_nothing()
     case.when(asks_sleep("s", 100)).then(sleep("s"), SleepStarted(100, 200)).then_armed(s=200)
+
+
+@pytest.mark.parametrize("step", [None, B])
+def test_a_restarted_instance_is_found_by_the_same_attributes(step: StepKey | None) -> None:
+    case = finished_with_attributes().when(RestartRequested(step))
+    assert case.state.attributes == {"who": "me"}
+    assert case.crash().state.attributes == {"who": "me"}
+
+
+def finished_with_attributes() -> Case:
+    case = running().when(AttributesRequested({"who": "me", "what": "this"}))
+    case.when(AttributesRequested({"what": None}))
+    return case.when(asks_do("a"), returns("a"), asks_do("b"), returns("b"), RunReturned(LIVE, ONE))

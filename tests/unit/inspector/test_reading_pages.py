@@ -16,7 +16,7 @@ from emulator.journal.memory import MemoryJournal
 from emulator.projection.detail import DoDetail, InstanceDetail, StepDetail, WaitDetail
 from emulator.testing.clock import EPOCH_MS
 from tests.unit.inspector.browsing import Browser
-from tests.unit.rest.emulated import Emulated, emulated
+from tests.unit.rest.emulated import LOCAL, Emulated, emulated
 from wrangler_compat.inspector.pages import PAGE_ROWS, Subject, instance_page
 from wrangler_compat.inspector.rendering import MAX_SHOWN_CHARS
 from wrangler_compat.inspector.urls import HOME, instance_url, workflow_url
@@ -58,6 +58,25 @@ async def test_the_list_of_a_workflow_is_of_one_status_if_one_is_chosen() -> Non
         assert "sleeper" not in page.links
         page = await browser.visit(workflow_url("waits") + "?status=errored")
         assert "No instance is errored." in page.text
+
+
+async def test_instances_are_found_by_id_and_by_attribute() -> None:
+    async with emulated() as server:
+        for name, city in (("a", "Ulm"), ("b", "Köln")):
+            body = {"id": name, "attributes": {"city": city}}
+            await server.result("POST", f"{LOCAL}/waits/instances", body)
+        browser = Browser(server.client)
+        await browser.visit(workflow_url("waits"))
+        page = await browser.follow("city=Köln")
+        assert {"a", "b"} & page.links.keys() == {"b"}
+        await browser.follow("b")
+        page = await browser.follow("city=Köln")
+        assert {"a", "b"} & page.links.keys() == {"b"}
+        found = await server.client.get(workflow_url("waits") + "?id=a")
+        assert found.headers["location"] == instance_url(InstanceKey("waits", "a"))
+        page = await browser.visit(workflow_url("waits") + "?id=c")
+        assert (page.status, page.shown["problem"]) == (404, ['There is no instance "c".'])
+        assert page.forms["Find"][0].fields == {"id": "c"}
 
 
 async def test_a_long_list_has_pages_newest_first() -> None:

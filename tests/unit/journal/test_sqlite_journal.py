@@ -285,6 +285,39 @@ async def test_a_file_of_a_later_version_is_refused_with_both_versions(
     assert f"version {len(MIGRATIONS)}" in message
 
 
+async def test_attributes_of_a_file_of_before_are_found_in_its_entries(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with sqlite3.connect(path, isolation_level=None) as before:
+        for script in MIGRATIONS[:4]:
+            before.executescript(script)
+        before.execute("PRAGMA user_version = 4")
+        columns = "number, workflow, id, status, created_ms, modified_ms, waking, source, params"
+        for number in (1, 2, 3):
+            values = (number, "orders", f"o-{number}", "running", 0, 0, 0, "binding", "{}")
+            before.execute(
+                f"INSERT INTO instance ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values
+            )
+        for number, seq, changes in [
+            (1, 1, '{"who": "me", "what": "this"}'),
+            (1, 2, '{"who": "you", "what": null}'),
+            (2, 1, '{"who": "me"}'),
+            (2, 2, '{"who": null}'),
+        ]:
+            body = f'{{"changes": {changes}}}'
+            row = (number, seq, 109, 0, body)
+            before.execute(
+                "INSERT INTO entry (number, seq, event, at_ms, body) VALUES (?, ?, ?, ?, ?)", row
+            )
+    before.close()
+    journal = SqliteJournal(path)
+    await journal.open()
+    rows = await journal.rows(InstanceQuery("orders", ascending=True))
+    assert [dict(row.attributes) for row in rows] == [{"who": "you"}, {}, {}]
+    found = await journal.rows(InstanceQuery("orders", attributes=(("who", "you"),)))
+    assert [row.number for row in found] == [1]
+    await journal.close()
+
+
 async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     message = await refusal(tmp_path / "file" / "journal.db", JournalUnavailable)
