@@ -91,6 +91,12 @@ def figures(*, quick: bool) -> Iterator[Figure]:
 
 def _steps(room: Callable[[], Path], *, quick: bool) -> Iterator[Figure]:
     """What a step costs, among many and alone."""
+    yield Figure(
+        "this machine: a task created and awaited",
+        min(asyncio.run(measure.task_us(tasks=20_000)) for _ in range(5)),
+        "us",
+        "4.3 where the goals were set",
+    )
     instances = 500 if quick else 2_000
     rounds = 1 if quick else 7
     rate, floor = in_turns(

@@ -35,6 +35,14 @@ async def project(folder: Path) -> AsyncGenerator[Project]:
         yield opened
 
 
+async def task_us(*, tasks: int) -> float:
+    """Microseconds to create a task and await it: how fast this machine runs Python."""
+    began = time.perf_counter()
+    for _ in range(tasks):
+        await asyncio.create_task(_nothing())
+    return (time.perf_counter() - began) * 1e6 / tasks
+
+
 async def many_steps(folder: Path, *, instances: int, steps: int) -> float:
     """Steps a second, of many instances at once."""
     async with project(folder) as opened:
