@@ -24,6 +24,7 @@ from bindings.hooks import resume_hook_of
 from bindings.host import EngineHost
 from emulator.core.inputs import EventSent, WakeUpRequested
 from emulator.domain.instance import InstanceKey, scope_of
+from emulator.domain.limits import MAX_VALUE_BYTES
 from emulator.domain.names import check_event_type
 from emulator.domain.status import InstanceStatus
 from emulator.engine.reading import list_streams, stream_info
@@ -56,8 +57,8 @@ from wrangler_compat.worker.form import parse_form
 BETWEEN_CHANGES_MS: Final = 250
 """A page is told of changes no more often than so."""
 
-MAX_PAGE_BYTES: Final = 10_000_000
-"""Of a stream's chunks on a page."""
+MAX_PAGE_BYTES: Final = 2 * PAGE_ROWS * MAX_VALUE_BYTES
+"""Of a stream's chunks on a page: never fewer than a page has."""
 
 _STATIC: Final = Path(__file__).parent / "static"
 
