@@ -267,7 +267,9 @@ class _Inspector:
 
     async def _changes(self, key: InstanceKey | None) -> AsyncIterator[bytes]:
         clock = self._operations.clock
-        with self._engine.feed.watch(key) as watch:
+        # Of one instance also what is written to its streams, which the other feed does not tell.
+        feed = self._engine.feed if key is None else self._engine.streams.feed
+        with feed.watch(key) as watch:
 
             async def more() -> list[bytes]:
                 await watch.changed()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,8 +11,11 @@ import pytest
 
 from emulator.domain.instance import InstanceKey
 from emulator.engine.engine import UNLOAD_AFTER_MS, Engine
+from emulator.engine.programs import RunEvent
+from emulator.engine.step_code import StepCode
+from emulator.engine.steps import StepContext
 from emulator.testing.clock import EPOCH_MS
-from tests.unit.rest.emulated import Emulated, emulated
+from tests.unit.rest.emulated import CONFIG, Emulated, emulated
 from tests.unit.rest.streaming import StreamingTransport
 from wrangler_compat.inspector.app import BETWEEN_CHANGES_MS, inspector_app
 from wrangler_compat.inspector.urls import HOME, PREFIX, instance_url
@@ -69,6 +73,29 @@ async def test_many_changes_are_told_once_in_a_while() -> None:
         assert await anext(parts) == CHANGED
         await server.clock.advance(HEARTBEAT_MS + BETWEEN_CHANGES_MS)
         assert await anext(parts) == HEARTBEAT
+
+
+async def test_the_page_of_an_instance_hears_of_what_its_steps_write() -> None:
+    gate = asyncio.Event()
+
+    async def scribe(event: RunEvent, step: StepContext) -> object:
+        async def callback(_: object) -> None:
+            await gate.wait()
+            await step.write("notes", 1)
+            await asyncio.Event().wait()
+
+        step.use_streams()
+        return await step.do("write", StepCode(callback), CONFIG)
+
+    async with emulated(runs={"waits": scribe}) as server:
+        await server.create(*SEEN)
+        async with asyncio.timeout(10):
+            await server.engine.until(SEEN, lambda state: state.open or None)
+        async with changes(server, f"{instance_url(SEEN)}/changes") as parts:
+            assert await anext(parts) == CHANGED
+            gate.set()
+            async with asyncio.timeout(10):
+                assert await anext(parts) == CHANGED
 
 
 async def test_the_end_of_the_engine_ends_the_stream() -> None:
