@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from bindings.hooks import resume_hook_of
 from bindings.host import EngineHost
@@ -94,7 +95,7 @@ def inspector_app(operations: Operations) -> Starlette:
     ]
     return Starlette(
         routes=[
-            Mount("/static", StaticFiles(directory=_STATIC)),
+            Mount("/static", _Static(directory=_STATIC)),
             *(Route(path, handler, methods=[method]) for method, path, handler in routes),
         ],
         exception_handlers={
@@ -103,6 +104,15 @@ def inspector_app(operations: Operations) -> Starlette:
             Exception: _crashed,
         },
     )
+
+
+class _Static(StaticFiles):
+    """Style and script. A browser asks each time whether its copy is that of this version."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["cache-control"] = "no-cache"
+        return response
 
 
 class _Inspector:

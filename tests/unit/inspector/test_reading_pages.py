@@ -202,6 +202,9 @@ async def test_style_and_script_are_served(name: str, kind: str) -> None:
         assert f"{HOME}static/{name}" in page
         response = await server.client.get(f"{HOME}static/{name}")
         assert response.headers["content-type"].startswith(kind)
+        assert response.headers["cache-control"] == "no-cache"
+        known = {"if-none-match": response.headers["etag"]}
+        assert (await server.client.get(f"{HOME}static/{name}", headers=known)).status_code == 304
 
 
 async def test_a_page_allows_itself_nothing_from_elsewhere() -> None:
