@@ -49,6 +49,7 @@ from wrangler_compat.rest.requests import (
     LocalInstance,
     Query,
     convert,
+    instance_key,
     read_body,
     segment,
     status_change,
@@ -156,16 +157,16 @@ class _Inspector:
         query = Query(request)
         page = None if query.text("page") is None else query.whole("page", 1)
         query.finish()
-        return _page(pages.instance_page(await self._subject(_key(request)), page))
+        return _page(pages.instance_page(await self._subject(instance_key(request)), page))
 
     async def events(self, request: Request) -> Response:
-        query, key = Query(request), _key(request)
+        query, key = Query(request), instance_key(request)
         page = query.whole("page", 1)
         query.finish()
         return _page(pages.events_page(key, await self._operations.events(key), page))
 
     async def stream(self, request: Request) -> Response:
-        query, key = Query(request), _key(request)
+        query, key = Query(request), instance_key(request)
         page = None if query.text("page") is None else query.whole("page", 1)
         query.finish()
         stream = segment(request, "stream")
@@ -181,7 +182,7 @@ class _Inspector:
         return event_stream(to_the_end(self._changes(None)), _HEADERS)
 
     async def changes_of(self, request: Request) -> Response:
-        return event_stream(to_the_end(self._changes(_key(request))), _HEADERS)
+        return event_stream(to_the_end(self._changes(instance_key(request))), _HEADERS)
 
     # doing
 
@@ -197,12 +198,12 @@ class _Inspector:
         return RedirectResponse(instance_url(InstanceKey(workflow, made)), 303)
 
     async def delete(self, request: Request) -> Response:
-        key = _key(request)
+        key = instance_key(request)
         await self._operations.delete(key)
         return RedirectResponse(workflow_url(key.workflow), 303)
 
     async def act(self, request: Request) -> Response:
-        key, form = _key(request), await _form(request)
+        key, form = instance_key(request), await _form(request)
         action = self._actions.get(segment(request, "action"))
         if action is None:
             raise HTTPException(404)
@@ -301,10 +302,6 @@ async def _rest(clock: Clock) -> None:
         await over
     finally:
         call.cancel()
-
-
-def _key(request: Request) -> InstanceKey:
-    return InstanceKey(segment(request, "workflow"), segment(request, "id"))
 
 
 async def _form(request: Request) -> Form:

@@ -22,6 +22,7 @@ from emulator.projection.timeline import window
 from wrangler_compat.inspector.rendering import json_text, render, value_text
 from wrangler_compat.inspector.steps import awaited_types, is_asleep, step_row
 from wrangler_compat.inspector.urls import HOME, instance_url, with_query
+from wrangler_compat.rest.requests import page_count
 
 PAGE_ROWS: Final = 50
 """Instances, steps or events on a page."""
@@ -48,7 +49,7 @@ class Paging(NamedTuple):
         cls, page: int | None, total: int, url: str, asked: Sequence[tuple[str, str]] = ()
     ) -> Paging:
         """The nearest page that there is; None: the last."""
-        pages = max(1, -(-total // PAGE_ROWS))
+        pages = page_count(total, PAGE_ROWS)
         return cls(pages if page is None else min(page, pages), pages, url, asked)
 
     @property

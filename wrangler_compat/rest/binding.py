@@ -30,7 +30,6 @@ from emulator.domain.hooks import (
     check_token,
     min_retention,
 )
-from emulator.domain.instance import InstanceKey
 from emulator.domain.limits import MAX_BATCH_INSTANCES
 from emulator.domain.names import (
     check_event_type,
@@ -60,7 +59,12 @@ from wrangler_compat.rest.dynamic import dynamic_routes
 from wrangler_compat.rest.event_stream import event_stream, frame, frames, wanted_events
 from wrangler_compat.rest.hooks import hook_routes
 from wrangler_compat.rest.operations import Operations
-from wrangler_compat.rest.requests import MAX_BODY_BYTES, read_body, segment
+from wrangler_compat.rest.requests import (
+    MAX_BODY_BYTES,
+    instance_key,
+    read_body,
+    segment,
+)
 
 T = TypeVar("T")
 
@@ -126,11 +130,11 @@ class _BindingApi:
         return _answer(wire.Created([each and wire.refusal_of(each) for each in taken]))
 
     async def status(self, request: Request) -> Response:
-        return _answer(await self._host.status(_key(request)))
+        return _answer(await self._host.status(instance_key(request)))
 
     async def ask(self, request: Request) -> Response:
         item = wire.ask_from_json(await read_body(request, MAX_BODY_BYTES))
-        return _answer(wire.Told(await self._host.ask(_key(request), _checked_ask(item))))
+        return _answer(wire.Told(await self._host.ask(instance_key(request), _checked_ask(item))))
 
     async def find(self, request: Request) -> Response:
         instance_id = check_instance_id(await _decoded(request, str))
@@ -151,24 +155,24 @@ class _BindingApi:
 
     async def end(self, request: Request) -> Response:
         try:
-            await asyncio.wait_for(self._host.ended(_key(request)), PATIENCE_S)
+            await asyncio.wait_for(self._host.ended(instance_key(request)), PATIENCE_S)
         except TimeoutError:
             return _answer(wire.Waited(ended=False))
         return _answer(wire.Waited(ended=True))
 
     async def subscribe(self, request: Request) -> Response:
-        subscription = Subscription(self._engine, _key(request), wanted_events(request))
+        subscription = Subscription(self._engine, instance_key(request), wanted_events(request))
         await subscription.open()
         return event_stream(_with_its_end(frames(subscription, self._clock)))
 
     async def list_streams(self, request: Request) -> Response:
-        return _answer(wire.StreamList(await self._host.streams(_key(request))))
+        return _answer(wire.StreamList(await self._host.streams(instance_key(request))))
 
     async def stream_info(self, request: Request) -> Response:
-        return _answer(await self._host.stream(_key(request), _namespace(request)))
+        return _answer(await self._host.stream(instance_key(request), _namespace(request)))
 
     async def read_stream(self, request: Request) -> Response:
-        key = _key(request)
+        key = instance_key(request)
         reader = StreamReader(self._engine, key, _namespace(request), start_index(request))
         info = await reader.open()
         headers = {wire.RUN_ID: key.id, wire.TAIL_INDEX: str(info.tail_index)}
@@ -194,10 +198,6 @@ async def _decoded(request: Request, kind: type[T]) -> T:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"Invalid input: {error}") from error
-
-
-def _key(request: Request) -> InstanceKey:
-    return InstanceKey(segment(request, "workflow"), segment(request, "id"))
 
 
 def _namespace(request: Request) -> str:

@@ -18,13 +18,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from emulator.domain.instance import InstanceKey
 from emulator.engine.subscription import Subscription
 from emulator.errors import EmulatorError, InvalidSubscription
 from emulator.projection.events import EventFilter, event_filter
 from emulator.timing.clock import Clock
 from wrangler_compat.rest.operations import Operations
-from wrangler_compat.rest.requests import segment
+from wrangler_compat.rest.requests import instance_key
 
 HEARTBEAT_MS: Final = 15_000
 _DIGITS: Final = re.compile("[0-9]{1,16}")
@@ -51,7 +50,7 @@ def wanted_events(request: Request) -> EventFilter:
 
 async def subscribe(operations: Operations, request: Request) -> Response:
     """Answer a subscription, as both APIs do."""
-    key = InstanceKey(segment(request, "workflow"), segment(request, "id"))
+    key = instance_key(request)
     subscription = Subscription(operations.engine, key, wanted_events(request))
     await subscription.open()
     return event_stream(to_the_end(frames(subscription, operations.clock)))

@@ -22,7 +22,6 @@ from bindings.run import Run
 from emulator.core.inputs import WakeUpRequested
 from emulator.domain import values
 from emulator.domain.hooks import HookRecord, TokenKey, check_token
-from emulator.domain.instance import InstanceKey
 from emulator.errors import (
     Conflict,
     EmulatorError,
@@ -41,6 +40,7 @@ from wrangler_compat.rest.requests import (
     MAX_PAGE_ROWS,
     Query,
     convert,
+    instance_key,
     read_json,
     segment,
 )
@@ -126,7 +126,7 @@ class _HooksApi:
         return await self._page(query, HookQuery(workflow, query.text("instance_id")))
 
     async def list_hooks_of(self, request: Request) -> Response:
-        key = _key(request)
+        key = instance_key(request)
         await self._host.status(key)
         return await self._page(Query(request), HookQuery(*key))
 
@@ -160,7 +160,7 @@ class _HooksApi:
         return success(answer, status=202)
 
     async def result(self, request: Request) -> Response:
-        wait_s, key = _wait_s(request), _key(request)
+        wait_s, key = _wait_s(request), instance_key(request)
         if not await self._engine.read(key, lambda state: state.is_terminal):
             try:
                 await asyncio.wait_for(self._host.ended(key), wait_s)
@@ -170,7 +170,7 @@ class _HooksApi:
         return success(values.plain(values.encode(output, "the output")))
 
     async def wake_up(self, request: Request) -> Response:
-        body, key = convert(await read_json(request), WakeUpBody), _key(request)
+        body, key = convert(await read_json(request), WakeUpBody), instance_key(request)
         count: int = await self._engine.ask(key, WakeUpRequested(body.correlation_ids))
         if not count and await self._engine.read(key, lambda state: state.is_terminal):
             raise Conflict(f'Instance "{key.id}" has ended: it does not sleep.')
@@ -191,10 +191,6 @@ class _HooksApi:
             "metadata": values.plain(values.encode(hook.metadata, "the metadata")),
             "isWebhook": hook.is_webhook,
         } | ({} if until_ms is None else {"retainUntil": iso(until_ms)})
-
-
-def _key(request: Request) -> InstanceKey:
-    return InstanceKey(segment(request, "workflow"), segment(request, "id"))
 
 
 def _read_cursor(text: str) -> tuple[int, str]:

@@ -32,6 +32,8 @@ from wrangler_compat.rest.requests import (
     Query,
     convert,
     instance_ids,
+    instance_key,
+    page_count,
     read_json,
     segment,
     status_change,
@@ -131,7 +133,7 @@ class _LocalApi:
             "page": page,
             "per_page": per_page,
             "total_count": total,
-            "total_pages": max(1, -(-total // per_page)),
+            "total_pages": page_count(total, per_page),
             "status_counts": counts,
         }
         return success([local_row(row) for row in rows], info)
@@ -144,13 +146,13 @@ class _LocalApi:
         return success({"id": made} | ({} if hook is None else {"hook": hook}))
 
     async def describe(self, request: Request) -> Response:
-        return success(local_detail(await self._operations.detail(_key(request))))
+        return success(local_detail(await self._operations.detail(instance_key(request))))
 
     async def subscribe(self, request: Request) -> Response:
         return await subscribe(self._operations, request)
 
     async def delete(self, request: Request) -> Response:
-        await self._operations.delete(_key(request))
+        await self._operations.delete(instance_key(request))
         return success({"success": True})
 
     async def delete_batch(self, request: Request) -> Response:
@@ -160,18 +162,14 @@ class _LocalApi:
 
     async def change_status(self, request: Request) -> Response:
         change = status_change(await read_json(request))
-        status = await self._operations.change_status(_key(request), change)
+        status = await self._operations.change_status(instance_key(request), change)
         return success({"status": status, "timestamp": iso(self._operations.engine.now_ms())})
 
     async def send_event(self, request: Request) -> Response:
         payload = encode_payload(await read_json(request))
         event_type = segment(request, "event_type")
-        await self._operations.send_event(_key(request), event_type, payload)
+        await self._operations.send_event(instance_key(request), event_type, payload)
         return success({"success": True})
-
-
-def _key(request: Request) -> InstanceKey:
-    return InstanceKey(segment(request, "workflow"), segment(request, "id"))
 
 
 def _workflow(definition: WorkflowDefinition) -> Json:

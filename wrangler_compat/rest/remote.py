@@ -47,6 +47,8 @@ from wrangler_compat.rest.requests import (
     WorkflowUpdate,
     convert,
     instance_ids,
+    instance_key,
+    page_count,
     read_json,
     segment,
     status_change,
@@ -222,7 +224,7 @@ class _RemoteApi:
         shown = rows[:per_page]
         info: Json = {"per_page": per_page, "count": len(shown), "total_count": total}
         if is_paged:
-            info |= {"page": page, "total_pages": max(1, -(-total // per_page))}
+            info |= {"page": page, "total_pages": page_count(total, per_page)}
         elif len(rows) > per_page:
             info["cursor"] = str(shown[-1].number)
         ids = (workflow_id(definition), version_id(definition))
@@ -262,7 +264,7 @@ class _RemoteApi:
         order = query.option("order", ("asc", "desc"))
         simple = query.option("simple", ("true", "false"))
         query.finish()
-        detail = await self._operations.detail(_key(request))
+        detail = await self._operations.detail(instance_key(request))
         version = version_id(self._definition(request))
         shown = remote_detail(
             detail, version, descending=order == "desc", with_steps=simple != "true"
@@ -279,24 +281,24 @@ class _RemoteApi:
             raise InvalidInput(
                 "name: expected the name of a step with its number, such as charge-1"
             )
-        detail = await self._operations.detail(_key(request))
+        detail = await self._operations.detail(instance_key(request))
         return success(step_output(detail, name, kind, attempt or None))
 
     async def subscribe(self, request: Request) -> Response:
         return await subscribe(self._operations, request)
 
     async def delete(self, request: Request) -> Response:
-        await self._operations.delete(_key(request))
+        await self._operations.delete(instance_key(request))
         return success({"status": "ok", "success": True})
 
     async def change_status(self, request: Request) -> Response:
         change = status_change(await read_json(request))
-        status = await self._operations.change_status(_key(request), change)
+        status = await self._operations.change_status(instance_key(request), change)
         return success({"status": status, "timestamp": iso(self._engine.now_ms())})
 
     async def send_event(self, request: Request) -> Response:
         payload = encode_payload(await read_json(request))
-        key = _key(request)
+        key = instance_key(request)
         await self._operations.send_event(key, segment(request, "event_type"), payload)
         return success({"instanceId": key.id, "timestamp": iso(self._engine.now_ms())})
 
@@ -362,10 +364,6 @@ class _RemoteApi:
         } | ({} if hook is None else {"hook": hook})
 
 
-def _key(request: Request) -> InstanceKey:
-    return InstanceKey(segment(request, "workflow"), segment(request, "id"))
-
-
 def _no_version(definition: WorkflowDefinition) -> Response:
     text = f"The workflow {definition.name} has one version here: {version_id(definition)}."
     message = "workflows.api.error.version.not_found"
@@ -391,5 +389,5 @@ def _page_info(page: int, per_page: int, count: int, total: int) -> dict[str, An
         "per_page": per_page,
         "count": count,
         "total_count": total,
-        "total_pages": max(1, -(-total // per_page)),
+        "total_pages": page_count(total, per_page),
     }

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import inspect
 from starlette.requests import Request
 
+from emulator.domain.instance import InstanceKey
 from emulator.domain.limits import (
     MAX_BATCH_INSTANCES,
     MAX_CRON_CHARS,
@@ -188,6 +189,16 @@ class WorkflowUpdate(msgspec.Struct, frozen=True):
 def segment(request: Request, name: str) -> str:
     """A part of the path. It is decoded only now, so that an encoded slash is part of a name."""
     return unquote(request.path_params[name])
+
+
+def instance_key(request: Request) -> InstanceKey:
+    """The instance that the path names."""
+    return InstanceKey(segment(request, "workflow"), segment(request, "id"))
+
+
+def page_count(total: int, per_page: int) -> int:
+    """How many pages a listing has: one at least."""
+    return max(1, -(-total // per_page))
 
 
 async def read_json(request: Request) -> object:
