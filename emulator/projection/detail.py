@@ -13,7 +13,7 @@ milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -108,6 +108,7 @@ class InstanceDetail(msgspec.Struct, frozen=True):
     rollback: RollbackDetail | None
     steps: tuple[StepDetail, ...]
     reason: str | None = None
+    attributes: Mapping[str, str] = {}
 
 
 def detail(
@@ -129,6 +130,7 @@ def detail(
         view.rollback,
         (*view.steps.values(), *view.rollbacks.values()),
         view.reason,
+        view.attributes,
     )
 
 
@@ -144,6 +146,7 @@ class _View:
         self.error: Failure | None = None
         self.rollback: RollbackDetail | None = None
         self.reason: str | None = None
+        self.attributes: dict[str, str] = {}
         self.steps: dict[StepKey, StepDetail] = {}
         self.rollbacks: dict[StepKey, DoDetail] = {}
         self.rollback_configs: dict[StepKey, StepConfig] = {}
@@ -172,6 +175,11 @@ class _View:
                 self.ended_ms, self.success, self.error = at_ms, False, error
             case facts.WorkflowTerminated(reason):
                 self.ended_ms, self.reason = at_ms, reason
+            case facts.AttributesChanged(changes):
+                merged = {**self.attributes, **changes}
+                self.attributes = {
+                    name: value for name, value in merged.items() if value is not None
+                }
             case facts.RollbackCompleted():
                 self.rollback = RollbackDetail("complete")
             case facts.RollbackFailed():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -35,7 +36,7 @@ from emulator.timing.clock import Clock
 from wrangler_compat.inspector import pages
 from wrangler_compat.inspector.pages import PAGE_ROWS, Paging, Problem, Subject
 from wrangler_compat.inspector.urls import instance_url, stream_url, workflow_url
-from wrangler_compat.rest.answers import crashed, hints_of, remote_answer
+from wrangler_compat.rest.answers import hints_of, remote_answer
 from wrangler_compat.rest.event_stream import (
     HEARTBEAT,
     event_stream,
@@ -76,6 +77,8 @@ _HEADERS: Final = {
 
 Form = Mapping[str, str]
 Handler = Callable[[Request], Awaitable[Response]]
+
+_NOTHING_TYPED: Final[Form] = MappingProxyType({})
 
 
 def inspector_app(operations: Operations) -> Starlette:
@@ -154,22 +157,15 @@ class _Inspector:
         return await self._instances(key.workflow, status, attributes, page)
 
     async def instance(self, request: Request) -> Response:
-        query = Query(request)
-        page = None if query.text("page") is None else query.whole("page", 1)
-        query.finish()
+        page = _page_asked(request)
         return _page(pages.instance_page(await self._subject(instance_key(request)), page))
 
     async def events(self, request: Request) -> Response:
-        query, key = Query(request), instance_key(request)
-        page = query.whole("page", 1)
-        query.finish()
+        page, key = _page_asked(request) or 1, instance_key(request)
         return _page(pages.events_page(key, await self._operations.events(key), page))
 
     async def stream(self, request: Request) -> Response:
-        query, key = Query(request), instance_key(request)
-        page = None if query.text("page") is None else query.whole("page", 1)
-        query.finish()
-        stream = segment(request, "stream")
+        page, key, stream = _page_asked(request), instance_key(request), segment(request, "stream")
         info = await stream_info(self._engine, key, stream)
         paging = Paging.of(page, info.tail_index + 1, stream_url(key, stream))
         found = await self._engine.journal.chunks(
@@ -271,10 +267,9 @@ class _Inspector:
         detail = await self._operations.detail(key)
         hooks = await self._engine.journal.hooks(HookQuery(*key))
         streams = await list_streams(self._engine, key)
-        row = await self._engine.journal.row(key)
         now_ms = self._engine.now_ms()
         held = [each for each in hooks if each.holds_at(now_ms)]
-        return Subject(key, detail, held, streams, now_ms, row.attributes if row else {})
+        return Subject(key, detail, held, streams, now_ms)
 
     async def _changes(self, key: InstanceKey | None) -> AsyncIterator[bytes]:
         clock = self._operations.clock
@@ -304,6 +299,14 @@ async def _rest(clock: Clock) -> None:
         call.cancel()
 
 
+def _page_asked(request: Request) -> int | None:
+    """The page of a listing that is asked for, if one is."""
+    query = Query(request)
+    page = query.whole("page", 1)
+    query.finish()
+    return None if query.text("page") is None else page
+
+
 async def _form(request: Request) -> Form:
     body = await read_body(request, MAX_BODY_BYTES)
     try:
@@ -330,7 +333,7 @@ def _page(content: bytes, status: int = 200) -> Response:
     return HTMLResponse(content, status, _HEADERS)
 
 
-def _problem(error: EmulatorError, form: Form) -> Problem:
+def _problem(error: EmulatorError, form: Form = _NOTHING_TYPED) -> Problem:
     return Problem(error.message, hints_of(error), form)
 
 
@@ -340,18 +343,17 @@ def _status(error: EmulatorError) -> int:
 
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, EmulatorError)
-    return _page(pages.error_page(error.message, hints_of(error)), _status(error))
+    return _page(pages.error_page(_problem(error)), _status(error))
 
 
 async def _no_page(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     text = "There is no such page." if error.status_code == 404 else f"{error.detail}."
-    answer = _page(pages.error_page(text), error.status_code)
+    answer = _page(pages.error_page(Problem(text)), error.status_code)
     answer.headers.update(error.headers or {})
     return answer
 
 
-async def _crashed(request: Request, error: Exception) -> Response:
-    answer = await crashed(request, error)
+async def _crashed(_: Request, __: Exception) -> Response:
     text = "This page could not be made. The log of the emulator says why."
-    return _page(pages.error_page(text), answer.status_code)
+    return _page(pages.error_page(Problem(text)), 500)

@@ -70,7 +70,6 @@ class Subject(NamedTuple):
     hooks: Sequence[HookRecord]
     streams: Sequence[StreamInfo]
     now_ms: int
-    attributes: Mapping[str, str] = MappingProxyType({})
 
 
 Counts = Mapping[InstanceStatus, int]
@@ -116,7 +115,7 @@ def instance_page(
 
     `page` counts pages of steps. Without one it is the last, where something happens.
     """
-    key, detail, hooks, streams, now_ms, attributes = subject
+    key, detail, hooks, streams, now_ms = subject
     url, is_over = instance_url(key), detail.status in TERMINAL
     paging = Paging.of(page, len(detail.steps), url)
     picture = window(detail, now_ms)
@@ -128,7 +127,6 @@ def instance_page(
         url=url,
         key=key,
         detail=detail,
-        attributes=attributes,
         is_over=is_over,
         params=value_text(detail.creation.params),
         output=None if detail.output is None else value_text(detail.output),
@@ -177,6 +175,6 @@ def stream_page(
     )
 
 
-def error_page(text: str, hints: Sequence[str] = ()) -> bytes:
+def error_page(problem: Problem) -> bytes:
     """That something is not there, or did not work."""
-    return render("error.html", text=text, hints=hints)
+    return render("error.html", problem=problem)

@@ -204,3 +204,12 @@ def test_an_instant_is_written_as_cloudflare_does_however_far_it_is() -> None:
     assert iso(0) == "1970-01-01T00:00:00.000Z"
     assert iso(1_767_225_600_123) == "2026-01-01T00:00:00.123Z"
     assert iso(2**62) == "9999-12-31T23:59:59.999Z"
+
+
+def test_of_each_attribute_the_last_change_counts() -> None:
+    shown = seen(
+        *BEGUN,
+        (13, None, facts.AttributesChanged({"who": "me", "what": "this"})),
+        (14, None, facts.AttributesChanged({"who": "you", "what": None})),
+    )
+    assert shown.attributes == {"who": "you"}
