@@ -105,12 +105,10 @@ class Server:
             await refusal(scope, receive, send)
             return
         for prefix, api in self._apis.items():
-            if path == prefix or path.startswith(prefix + "/"):
-                inner = {**scope, "path": path.removeprefix(prefix).rstrip("/") or "/"}
+            if (inner := _below(prefix, path, scope)) is not None:
                 await self._ask(api, headers, inner, receive, send)
                 return
-        if path == INSPECTOR_PREFIX or path.startswith(INSPECTOR):
-            inner = {**scope, "path": path.removeprefix(INSPECTOR_PREFIX).rstrip("/") or "/"}
+        if (inner := _below(INSPECTOR_PREFIX, path, scope)) is not None:
             is_known = self._knows_password(headers)
             await (self._inspector if is_known else _ask_for_password())(inner, receive, send)
             return
@@ -199,6 +197,13 @@ def _host_name(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
+
+
+def _below(prefix: str, path: str, scope: Scope) -> Scope | None:
+    """A request as what is served below a prefix sees it; None if its path is not there."""
+    if path != prefix and not path.startswith(prefix + "/"):
+        return None
+    return {**scope, "path": path.removeprefix(prefix).rstrip("/") or "/"}
 
 
 def _is_part_of_foreign_page(headers: Headers) -> bool:
