@@ -100,7 +100,7 @@ class HookState:
 class RollbackState:
     """A rollback, under way or over. `current` is the step being compensated, `due_ms` its retry if one is due.
 
-    `pending` are the steps not compensated yet, the next one last. `error` began it, or whoever terminates the instance, for a `reason`; `failure` is the handler's that stopped it; `outcome` is None while it goes on.
+    `pending` are the steps not compensated yet, the next one last. `error` began it; `reason` is that of who terminates; `failure` is the handler's that stopped it; `outcome` is None while it goes on.
     """
 
     error: Failure

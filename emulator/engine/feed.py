@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
+from itertools import chain
 
 from emulator.domain.instance import InstanceKey
 
@@ -67,7 +68,7 @@ class Feed:
     def publish(self, keys: Collection[InstanceKey]) -> None:
         """Tell the watchers of these instances."""
         if self._watches and keys:
-            for key in (*keys, None):
+            for key in chain(keys, (None,)):
                 for watch in self._watches.get(key, ()):
                     watch.notify()
 
