@@ -54,7 +54,7 @@ class _Program:
     async def run(self, event: RunEvent, step: StepContext) -> object:
         place = Place(InstanceKey(event.workflow_name, event.instance_id), self._host, None)
         steps = WorkflowStep(step, self._defaults, self._hints, place)
-        here.set(place._replace(body=steps))
+        here.set(Place(place.key, place.host, steps))
         try:
             result: Any = self._workflow.run(run_event(event), steps)
             return await result if inspect.isawaitable(result) else result

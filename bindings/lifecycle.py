@@ -37,6 +37,8 @@ class Lifecycle:
 
     def ended(self, state: InstanceState) -> None:
         """Call those who want to hear of it."""
+        if not self.callbacks:
+            return
         told: dict[str, Any] = {
             "run": Run(self._host, state.creation.key),
             "workflow_name": state.creation.workflow,

@@ -217,7 +217,7 @@ def _relax_collector() -> None:
     Thousands of instances in flight are live objects by the hundred thousand, and Python's thresholds make it look
     through all of them again and again: that took half the time of a busy engine.
     """
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(50_000, 20, 50)
 
 
 def _definition(

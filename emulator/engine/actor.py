@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import msgspec
+
 from emulator.core.decision import Decision
 from emulator.core.effects import (
     ArmTimer,
@@ -31,6 +33,17 @@ from emulator.timing.alarm import Timers
 from emulator.timing.wheel import Timer
 
 
+class Said(msgspec.Struct, frozen=True, gc=False):
+    """Something in the inbox that user code says, or that is said about it. Nobody waits for an answer.
+
+    When the instance has left memory and come back since, incarnations are counted anew: what the former ones still say
+    must not be taken for the new one's. So it says whose they were.
+    """
+
+    actor: InstanceActor
+    item: RunInput
+
+
 class InstanceActor:
     """An instance that is loaded. `number` is the journal's name for it, `stored_row` what the journal has of it.
 
@@ -45,7 +58,7 @@ class InstanceActor:
         timers: Timers,
         streams: Streams,
         post: Callable[[InstanceKey, Input], None],
-        say: Callable[[InstanceActor, RunInput], None],
+        say: Callable[[Said], None],
         tokens: TokenMaker,
     ) -> None:
         self.number = number
@@ -101,7 +114,7 @@ class InstanceActor:
 
     def post(self, item: RunInput) -> None:
         """Put what user code says, or what is said about it, into the engine's inbox."""
-        self._say(self, item)
+        self._say(Said(self, item))
 
     def perform(self, decision: Decision) -> None:
         """Act on a decision that is committed."""

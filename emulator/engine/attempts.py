@@ -153,8 +153,7 @@ class Attempt:
         return await value if inspect.isawaitable(value) else value
 
     def _set_timeout(self) -> None:
-        due_ms = self._timers.now_ms() + self._limit_ms
-        self._timeout = self._timers.schedule(due_ms, self._time_out)
+        self._timeout = self._timers.schedule_in(self._limit_ms, self._time_out)
 
     def _time_out(self) -> None:
         if self._timeout is None:
@@ -242,8 +241,7 @@ class Attempt:
     async def _within(self, work: Awaitable[object], limit_ms: int) -> object:
         task = asyncio.ensure_future(_caught(work))
         expired = asyncio.get_running_loop().create_future()
-        due_ms = self._timers.now_ms() + limit_ms
-        timer = self._timers.schedule(due_ms, lambda: expired.set_result(None))
+        timer = self._timers.schedule_in(limit_ms, lambda: expired.set_result(None))
         try:
             await asyncio.wait({task, expired}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():

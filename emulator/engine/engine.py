@@ -30,7 +30,6 @@ from emulator.core.inputs import (
     HookRequested,
     Input,
     RestartRequested,
-    RunInput,
     RunParked,
     ShutdownRequested,
     SlotGranted,
@@ -266,11 +265,13 @@ class Engine:
     def _put(self, item: Posted | Said) -> None:
         if self._failure is None and not self._is_closing:
             self._inbox.append(item)
-            self._wake()
+            if self._signal is not None:
+                self._wake()
 
     def _wake(self) -> None:
-        if self._signal is not None and not self._signal.done():
-            self._signal.set_result(None)
+        signal, self._signal = self._signal, None
+        if signal is not None and not signal.done():
+            signal.set_result(None)
 
     def _look_ahead(self) -> None:
         self._must_look_ahead = True
@@ -349,11 +350,8 @@ class Engine:
     def _actor(self, number: int, state: InstanceState, tokens: TokenMaker) -> InstanceActor:
         definition = self.definitions[state.creation.workflow]
         return InstanceActor(
-            number, state, definition, self._timers, self.streams, self.post, self._hear, tokens
+            number, state, definition, self._timers, self.streams, self.post, self._put, tokens
         )
-
-    def _hear(self, actor: InstanceActor, item: RunInput) -> None:
-        self._put(Said(actor, item))
 
     def _listen(self, turn: Turn, said: Said) -> None:
         """Decide on what user code says: it cannot be refused, and is stale if its instance has left memory since."""
@@ -361,7 +359,6 @@ class Engine:
         if actor.key in turn.barred:
             turn.deferred.append(said)
         elif self._actors.get(actor.key) is actor:
-            turn.looked_at[actor.key] = actor
             self._decide(turn, actor, said.item)
 
     def _take(self, turn: Turn, posted: Posted) -> None:
@@ -427,7 +424,6 @@ class Engine:
             return conflict
         actor = self._residents.add(creation)
         turn.created.add(actor.key)
-        turn.looked_at[actor.key] = actor
         self._decide(turn, actor, CreateRequested(claim.hook, claim.attributes))
         return None
 
@@ -471,7 +467,7 @@ class Engine:
         for actor, item, _ in turn.decided:
             actor.after(item)
         turn.tell(self.ended)
-        for key, actor in turn.looked_at.items():
+        for key, actor in (turn.looked_at | turn.actors).items():
             if not actor.is_live and self._actors.get(key) is actor:
                 self._retire(actor, turn.now_ms, has_changed=key in turn.actors)
         self.feed.publish(turn.actors)
@@ -482,8 +478,7 @@ class Engine:
         if len(self._actors) > self._max_live:
             actor.post(unload)
         else:
-            due_ms = self._timers.now_ms() + UNLOAD_AFTER_MS
-            self._timers.schedule(due_ms, lambda: actor.post(unload))
+            self._timers.schedule_in(UNLOAD_AFTER_MS, lambda: actor.post(unload))
 
     def _retire(self, actor: InstanceActor, decided_ms: int, *, has_changed: bool) -> None:
         """Forget an instance that has no code in memory; its stored timers wake it."""

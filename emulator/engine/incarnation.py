@@ -459,8 +459,7 @@ class Incarnation:
         if self._is_watched or self._reported == self._activity or not self._is_at_rest():
             return
         self._is_watched = True
-        due_ms = self._host.timers.now_ms() + PARK_AFTER_MS
-        self._host.timers.schedule(due_ms, lambda seen=self._activity: self._rested(seen))
+        self._host.timers.schedule_in(PARK_AFTER_MS, lambda seen=self._activity: self._rested(seen))
 
     def _rested(self, seen: int) -> None:
         self._is_watched = False

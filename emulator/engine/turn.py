@@ -11,12 +11,12 @@ import msgspec
 
 from emulator.core.decision import Decision
 from emulator.core.hooks import conflict
-from emulator.core.inputs import AttemptReturned, Input, RunInput
+from emulator.core.inputs import AttemptReturned, Input
 from emulator.core.state import InstanceState
 from emulator.domain.hooks import HookRequest, TokenKey
 from emulator.domain.instance import Creation, InstanceKey, id_in_scope, scope_of
 from emulator.domain.steps import StepKey
-from emulator.engine.actor import InstanceActor
+from emulator.engine.actor import InstanceActor, Said
 from emulator.engine.streams import Streams
 from emulator.engine.tokens import Holders
 from emulator.errors import (
@@ -88,17 +88,6 @@ class Posted(msgspec.Struct, frozen=True):
     reply: Reply | None = None
 
 
-class Said(msgspec.Struct, frozen=True, gc=False):
-    """Something in the inbox that user code says, or that is said about it. Nobody waits for an answer.
-
-    When the instance has left memory and come back since, incarnations are counted anew: what the former ones still say
-    must not be taken for the new one's. So it says whose they were.
-    """
-
-    actor: InstanceActor
-    item: RunInput
-
-
 Inbox = list[Posted | Said]
 
 
@@ -122,11 +111,12 @@ class Turn:
 
     def admits(self, posted: Posted, batch: Batch) -> bool:
         """Whether this turn may create a batch: it waits for the next one behind a barrier, and may be refused as a whole."""
-        keys = [creation.key for creation in batch.creations]
-        if not self.barred.isdisjoint(keys):
-            self.barred.update(keys)
-            self.deferred.append(posted)
-            return False
+        if self.barred:
+            keys = [creation.key for creation in batch.creations]
+            if not self.barred.isdisjoint(keys):
+                self.barred.update(keys)
+                self.deferred.append(posted)
+                return False
         refusal = self.lost_token(batch) if batch.is_whole else None
         if refusal is not None:
             self.refusals.append((posted.reply, refusal))
@@ -191,7 +181,8 @@ class Turn:
             if decision.cut_made:
                 commit.cuts.append(Cut(number, decision.cut_steps))
             commit.entries += [EntryRow(number, seq, entry) for seq, entry in decision.entries]
-            commit.taken += [(number, seq) for seq in decision.taken]
+            if decision.taken:
+                commit.taken += [(number, seq) for seq in decision.taken]
             if decision.hooks:
                 commit.hooks.update(decision.hooks)
             if decision.timers_cleared:

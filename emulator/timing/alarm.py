@@ -59,10 +59,15 @@ class Timers:
             self._arm()
         return timer
 
+    def schedule_in(self, delay_ms: int, callback: Callback) -> Timer[Callback]:
+        """Have the running event loop call back in `delay_ms`; see `schedule`."""
+        return self.schedule(self._clock.now_ms() + delay_ms, callback)
+
     def cancel(self, timer: Timer[Callback]) -> None:
         """See to it that the callback is not called any more; idempotent."""
-        self._wheel.cancel(timer)
-        self._ringing.discard(timer)
+        if not self._closed:
+            self._wheel.cancel(timer)
+            self._ringing.discard(timer)
 
     def close(self) -> None:
         """Cancel everything; idempotent."""

@@ -10,8 +10,8 @@ above it. One bitmap says which slots are occupied, level over level: its lowest
 slot. When `now` reaches a slot, what is due in it goes out and the rest moves to lower levels:
 at most eight times in a timer's life.
 
-Most timers here are timeouts that are cancelled at once. The place of a timer follows from its due
-time and `now` alone, so that cancelling is a removal from that slot and leaves nothing behind.
+Most timers here are timeouts that are cancelled at once. A timer knows its place, so that cancelling is
+a removal from that slot and leaves nothing behind.
 
 The wheel has no clock: it learns what time it is from `advance`.
 """
@@ -33,10 +33,14 @@ HORIZON_MS = 1 << _BITS * _LEVELS
 
 
 class Timer(msgspec.Struct, Generic[T], eq=False):
-    """An item and when it is due. Every timer is itself alone, whatever it holds."""
+    """An item and when it is due. Every timer is itself alone, whatever it holds.
+
+    `place` is where it stands in the wheel: level and slot as one index; None once it is out.
+    """
 
     due_ms: int
     item: T
+    place: int | None = None
 
 
 class TimerWheel(Generic[T]):
@@ -61,10 +65,11 @@ class TimerWheel(Generic[T]):
 
     def cancel(self, timer: Timer[T]) -> None:
         """Take a timer out; nothing happens when it has gone out or was cancelled before."""
-        place = self._place(timer.due_ms)
-        slot = self._slots[place]
-        if timer not in slot:
+        place = timer.place
+        if place is None:
             return
+        timer.place = None
+        slot = self._slots[place]
         del slot[timer]
         self._count -= 1
         if not slot:
@@ -82,6 +87,7 @@ class TimerWheel(Generic[T]):
         later: list[Timer[T]] = []
         while (start_ms := self.next_wake_ms()) is not None and start_ms <= now_ms:
             for timer in self._take(self._place(start_ms)):
+                timer.place = None
                 (due if timer.due_ms <= now_ms else later).append(timer)
         self._now_ms = now_ms
         self._count -= len(due)
@@ -104,14 +110,14 @@ class TimerWheel(Generic[T]):
         return (higher_digits << _BITS | place & _SLOTS - 1) << shift
 
     def _place(self, due_ms: int) -> int:
-        """Where a timer stands as long as `now` does: level and slot as one index."""
+        """Where a timer of this due time belongs: level and slot as one index."""
         now_ms = self._now_ms
         at_ms = max(due_ms, now_ms)
         level = ((at_ms ^ now_ms | 1).bit_length() - 1) // _BITS
         return level << _BITS | at_ms >> level * _BITS & _SLOTS - 1
 
     def _put(self, timer: Timer[T]) -> None:
-        place = self._place(timer.due_ms)
+        place = timer.place = self._place(timer.due_ms)
         slot = self._slots[place]
         if not slot:
             self._occupied |= 1 << place
