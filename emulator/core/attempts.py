@@ -29,7 +29,7 @@ from emulator.domain.entries import (
 )
 from emulator.domain.failure import Failure
 from emulator.domain.status import InstanceStatus
-from emulator.domain.steps import StepKey
+from emulator.domain.steps import StepKey, StepKind
 
 INTERRUPTED = Failure("WorkflowInternalError", "Attempt failed due to internal workflows error")
 """The error of an attempt whose process died (Cloudflare's name and text)."""
@@ -133,14 +133,27 @@ def fail_interrupted_attempt(
 
 
 def retry_due(decision: Decision, step: StepState) -> None:
-    """A retry's delay is over. The attempt starts once the code asks for the step."""
-    life = decision.state.life
-    if step.key in life.requested:
+    """A retry's delay is over. The attempt starts once the code asks for the step, and its instance has a slot."""
+    state = decision.state
+    is_asked_for = step.key in state.life.requested
+    if is_asked_for and state.status is not InstanceStatus.WAITING:
         start_attempt(decision, step)
         return
     decision.disarm(step.key)
-    if not life.running:
+    if is_asked_for or not state.life.running:
         decision.go_on()
+
+
+def start_due_retries(decision: Decision) -> None:
+    """Begin the retries whose delay was over while there was no slot for them."""
+    state = decision.state
+    for step in list(state.open.values()):
+        if (
+            step.key.kind is StepKind.DO
+            and step.key in state.life.requested
+            and _is_due(decision, step)
+        ):
+            start_attempt(decision, step)
 
 
 def _is_current(decision: Decision, key: StepKey, attempt: int) -> bool:

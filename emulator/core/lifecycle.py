@@ -50,7 +50,7 @@ from emulator.domain.entries import (
 from emulator.domain.failure import Failure
 from emulator.domain.limits import MAX_ATTRIBUTES
 from emulator.domain.status import InstanceStatus
-from emulator.domain.steps import StepKey, StepKind
+from emulator.domain.steps import StepKey
 from emulator.errors import CannotTerminate, InstanceFinished, InvalidAttributes, StepNotFound
 
 
@@ -85,6 +85,7 @@ def slot_granted(decision: Decision) -> None:
         step = state.steps.get(key)
         if step is not None and step.finished_seq:
             decision.answer(step)
+    attempts.start_due_retries(decision)
 
 
 def slot_refused(decision: Decision) -> None:
@@ -144,7 +145,7 @@ def run_failed(decision: Decision, error: Failure) -> None:
 
 
 def run_parked(decision: Decision, _: RunParked) -> None:
-    """The code rests: it waits if every branch sleeps or waits; a retry's delay counts as running."""
+    """The code rests: every branch sleeps, waits or is to be tried again (Cloudflare: limits, concurrency)."""
     state = decision.state
     if state.life.registering:
         rollbacks.settled(decision)
@@ -152,17 +153,16 @@ def run_parked(decision: Decision, _: RunParked) -> None:
     if state.status is not InstanceStatus.RUNNING or not is_parked(decision):
         return
     state.life.at_rest = True
-    if waits.take_buffered(decision):
-        return
-    if all(step.kind is not StepKind.DO for step in state.life.requested):
+    if not waits.take_buffered(decision):
         decision.record(None, WorkflowWaiting())
 
 
 def unload_requested(decision: Decision, _: UnloadRequested) -> None:
-    """Nobody needs the incarnation in memory: the next timer or event starts a new one."""
-    if decision.state.status in (InstanceStatus.RUNNING, InstanceStatus.WAITING) and is_parked(
-        decision
-    ):
+    """Nobody needs the incarnation in memory: the next timer or event starts a new one.
+
+    Code that has only just come to rest stays, for it has not been said that it waits.
+    """
+    if decision.state.status is InstanceStatus.WAITING and is_parked(decision):
         decision.stop_run()
 
 

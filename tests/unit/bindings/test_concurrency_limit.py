@@ -263,3 +263,25 @@ async def test_a_limit_that_is_lifted_lets_all_in_and_one_that_is_lowered_holds(
         assert await project.journal.status_counts("orders") == {"running": 8}
         for each in ids:
             await project.ended(each)
+
+
+@in_virtual_time
+async def test_an_instance_that_will_try_again_gives_its_slot_away() -> None:
+    tried: list[str] = []
+
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        @step.do("fragile", config={"retries": {"limit": 1, "delay": "1 hour"}})
+        async def fragile(ctx: JsDict) -> None:
+            tried.append(event.instanceId)
+            if event.instanceId == "first" and ctx.attempt == 1:
+                raise OSError
+
+        await fragile()
+
+    async with Project(run, concurrency_limit=1) as project:
+        await project.workflow.create(id="first")
+        await project.workflow.create(id="second")
+        await project.ended("second")
+        assert await statuses(project, "first") == ["waiting"]
+        await project.ended("first")
+        assert tried == ["first", "second", "first"]

@@ -163,3 +163,18 @@ async def test_stopping_in_good_order_uses_up_no_attempt() -> None:
         await project.restart()
         assert (await project.ended(project.handle(instance)))["output"] == "done"
         assert attempts == [1, 1]
+
+
+@pytest.mark.parametrize("nap", [9_990, 9_995, 10_000, 10_005, "10 seconds"])
+@in_virtual_time
+async def test_code_that_rests_again_when_it_was_to_be_unloaded_is_seen_to_wait(nap: Any) -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        await step.sleep("nap", nap)
+        return (await step.wait_for_event("answer", "answer")).payload
+
+    async with Project(run, concurrency_limit=1) as project:
+        first = await project.workflow.create()
+        await pause_for(60)
+        assert (await first.status())["status"] == "waiting"
+        await first.send_event(type="answer", payload=1)
+        assert (await project.ended(first))["output"] == 1

@@ -120,9 +120,28 @@ def test_code_that_sleeps_and_waits_is_waiting() -> None:
     case.then(WorkflowWaiting()).when(PARKED).then_nothing()
 
 
-def test_a_retry_delay_counts_as_running() -> None:
-    case = running().when(asks_sleep("s"), asks_do("a"), raises("a"), PARKED).then_nothing()
-    case.then_status(STATUS.RUNNING)
+def test_code_that_is_to_try_again_is_waiting() -> None:
+    case = running().when(asks_sleep("s"), asks_do("a"), raises("a"), PARKED)
+    case.then(WorkflowWaiting()).then_status(STATUS.WAITING)
+
+
+def test_a_retry_that_is_due_needs_a_slot() -> None:
+    case = running().when(asks_do("a"), raises("a"), PARKED)
+    case.at(100).when(TimerFired(A, 100)).then(RequestSlot(waking=True)).then_armed()
+    case.when(SlotGranted())
+    case.then(WorkflowRunning(), A, AttemptStarted(2), InvokeAttempt(A, 2, CONFIG))
+
+
+def test_a_retry_that_is_due_and_gets_no_slot_starts_with_the_code() -> None:
+    case = running().when(asks_do("a"), raises("a"), PARKED).at(100).when(TimerFired(A, 100))
+    case.and_no_slot().then(WorkflowQueued(), Interrupt())
+    case.when(SlotGranted()).then(WorkflowRunning(), StartRun(3))
+    case.when(asks_do("a")).then(A, AttemptStarted(2), InvokeAttempt(A, 2, CONFIG))
+
+
+def test_a_slot_for_another_reason_starts_no_retry_before_its_time() -> None:
+    case = running().when(asks_do("a"), raises("a"), asks_sleep("s", 50), PARKED)
+    case.at(50).when(TimerFired(S, 50)).and_slot().then(WorkflowRunning(), ResolveStep(S, None, 9))
 
 
 def test_a_step_that_was_given_up_does_not_keep_an_instance_running() -> None:
@@ -150,6 +169,11 @@ def test_parked_code_can_leave_memory(*, retrying: bool) -> None:
     assert S.name in {step.name for step in case.stored.timers}
 
 
+def test_code_that_has_only_just_come_to_rest_is_not_unloaded() -> None:
+    case = running().when(asks_sleep("s"), UNLOAD).then_nothing()
+    case.when(PARKED).then(WorkflowWaiting()).then_status(STATUS.WAITING)
+
+
 def test_code_that_pauses_or_compensates_is_not_unloaded() -> None:
     case = running().when(asks_do("a"), PauseRequested())
     case.when(UNLOAD).then_nothing()
@@ -164,7 +188,8 @@ def test_a_deadline_wakes_an_instance_that_has_left_memory() -> None:
 
 def test_a_retry_starts_the_code_that_has_left_memory() -> None:
     case = running().when(asks_do("a"), raises("a"), PARKED, UNLOAD).crash()
-    case.at(100).when(TimerFired(A, 100)).then(StartRun(1)).then_armed()
+    case.at(100).when(TimerFired(A, 100)).then(RequestSlot(waking=True)).then_armed()
+    case.and_slot().then(WorkflowRunning(), StartRun(1))
     case.when(asks_do("a")).then(A, AttemptStarted(2), InvokeAttempt(A, 2, CONFIG))
 
 

@@ -164,7 +164,7 @@ def test_an_event_for_a_sleeping_instance_is_taken_in_the_replay() -> None:
 
 
 def test_any_event_starts_the_code_of_a_running_instance_that_is_not_in_memory() -> None:
-    case = running().when(asks_do("a"), raises("a"), RunParked(LIVE), UnloadRequested(LIVE))
+    case = running().when(asks_do("a"), raises("a")).crash()
     assert case.when(EventSent("other")).started
 
 
@@ -247,7 +247,7 @@ def test_code_at_rest_gets_an_event_whatever_wait_it_has_dropped() -> None:
 def test_code_that_rests_on_a_retry_gets_an_event_whatever_wait_it_has_dropped() -> None:
     case = replay_of("renamed").when(EventSent("other")).and_slot()
     case.when(asks_wait("w"), asks_do("a"), raises("a"), RunParked(LIVE))
-    case.then_status(InstanceStatus.RUNNING).when(numbered(1))
+    case.then_status(InstanceStatus.WAITING).when(numbered(1)).and_slot()
     assert case.resolved == [W]
 
 
@@ -258,14 +258,15 @@ def rests_on_a_retry() -> Case:
 
 
 def test_code_that_asks_for_more_is_at_rest_no_longer() -> None:
-    case = rests_on_a_retry().when(asks_sleep("s"), numbered(1))
+    case = rests_on_a_retry().when(asks_sleep("s")).and_slot().when(numbered(1))
     assert taken(case) == {}
     case.when(asks_wait("w"))
     assert taken(case) == {"w": 1}
 
 
 def test_code_that_is_told_something_is_at_rest_no_longer() -> None:
-    case = rests_on_a_retry().at(100).when(TimerFired(do("a"), 100), returns("a", 2), numbered(1))
+    case = rests_on_a_retry().at(100).when(TimerFired(do("a"), 100)).and_slot()
+    case.when(returns("a", 2), numbered(1))
     assert taken(case) == {}
     case.when(asks_wait("w"))
     assert taken(case) == {"w": 1}
