@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
+from emulator.domain.limits import MAX_SAFE_INTEGER
 from emulator.domain.values import JsDict
 from emulator.errors import InvalidDuration
 
@@ -44,8 +45,16 @@ def instant_ms(value: object, what: str) -> int:
         InvalidDuration: it is something else.
     """
     if isinstance(value, datetime):
-        return round(value.timestamp() * 1000)
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**53:
+        try:
+            return round(value.timestamp() * 1000)
+        except (ValueError, OverflowError, OSError):
+            # Within a day of the year 1 the local time zone leads out of what Python can count.
+            raise InvalidDuration(f"{what} cannot be {value!r}: it is out of range.") from None
+    if (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and abs(value) <= MAX_SAFE_INTEGER
+    ):
         return round(value)
     raise InvalidDuration(
         f"{what} must be a datetime or a number of milliseconds since 1970, not {value!r}."

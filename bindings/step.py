@@ -134,8 +134,8 @@ class WorkflowStep:
         name: Any = options.name
         if not callable(function):
             raise InvalidStep(f'Step "{name}" requires a callback function')
+        name = check_step_name(name)
         rollback = self._rollback(name, options.rollback, options.rollback_config)
-        check_step_name(name)
         resolved = resolve_config(options.config, self._defaults, name)
         if options.config is not None:
             self._hints.config(f'step.do("{name}")', resolved)
@@ -209,7 +209,7 @@ class WorkflowStep:
             InvalidDuration: it is no duration, or too long.
             InvalidStepName: the name is not allowed.
         """
-        check_step_name(name)
+        name = check_step_name(name)
         sleep_ms = duration_ms(
             duration, what=f'the duration of sleep "{name}"', maximum_ms=MAX_SLEEP_MS
         )
@@ -224,7 +224,7 @@ class WorkflowStep:
             InvalidDuration: it is no instant, or further away than 365 days.
             InvalidStepName: the name is not allowed.
         """
-        check_step_name(name)
+        name = check_step_name(name)
         await self._context.sleep_until(
             name, instant_ms(timestamp, f'the instant of sleep "{name}"')
         )
@@ -249,7 +249,7 @@ class WorkflowStep:
         if isinstance(event_type, Mapping):
             timeout = event_type.get("timeout", timeout)
             given = event_type.get("type")
-        check_step_name(name)
+        name = check_step_name(name)
         wanted_type = check_event_type(given)
         timeout_ms = DEFAULT_WAIT_TIMEOUT_MS
         if timeout:

@@ -267,8 +267,7 @@ class Workflow:
                 f"(body) batchDeleteInstances only supports {MAX_BATCH_INSTANCES} instances at a time"
             )
         try:
-            for each in ids:
-                check_instance_id(each)
+            ids = [check_instance_id(each) for each in ids]
         except InvalidInstanceId:
             raise InvalidInstanceId(_INVALID_ID) from None
         # All at once: a caller that is cancelled leaves no half of it undone.

@@ -22,7 +22,7 @@ from emulator.domain import values
 from emulator.domain.config import DYNAMIC_DELAY, StepConfig, resolve_config
 from emulator.domain.failure import exception_of, is_retryable
 from emulator.domain.hooks import check_retention, check_token
-from emulator.domain.limits import MAX_SLEEP_MS, MAX_WAIT_TIMEOUT_MS
+from emulator.domain.limits import MAX_SAFE_INTEGER, MAX_SLEEP_MS, MAX_WAIT_TIMEOUT_MS
 from emulator.domain.names import RESERVED, check_event_type, check_step_name
 from emulator.engine.programs import RunEvent
 from emulator.engine.step_code import AttemptContext, Compensation, RollbackCode, StepCode
@@ -203,7 +203,7 @@ class RemoteRun:
         return messages.Answer(self._number, ask.ask, NULL)
 
     async def _sleep_until(self, ask: messages.AskSleepUntil) -> messages.Message:
-        if abs(ask.until_ms) >= 2**53:
+        if abs(ask.until_ms) > MAX_SAFE_INTEGER:
             raise InvalidDuration
         await self._step.sleep_until(check_step_name(ask.name), ask.until_ms)
         return messages.Answer(self._number, ask.ask, NULL)

@@ -10,7 +10,7 @@ from emulator.domain.limits import (
     MAX_ATTRIBUTE_NAME_CHARS,
     MAX_ATTRIBUTES,
 )
-from emulator.domain.names import is_unicode
+from emulator.domain.names import is_unicode, plain_text
 from emulator.errors import InvalidAttributes
 
 
@@ -36,7 +36,7 @@ def check_attributes(given: object) -> dict[str, str | None]:
             raise InvalidAttributes(f"The attribute {name!r} must be valid Unicode.")
         if value is not None and len(value.encode()) > MAX_ATTRIBUTE_BYTES:
             raise InvalidAttributes(f"The attribute {name!r} has over {MAX_ATTRIBUTE_BYTES} bytes.")
-        checked[name] = value
+        checked[plain_text(name)] = None if value is None else plain_text(value)
     if sum(value is not None for value in checked.values()) > MAX_ATTRIBUTES:
         raise InvalidAttributes(f"An instance has at most {MAX_ATTRIBUTES} attributes.")
     return checked

@@ -15,7 +15,8 @@ from typing import Final, Literal, TypeGuard, cast
 import msgspec
 
 from emulator.domain.duration import js_number, parse_duration
-from emulator.domain.limits import MAX_RETRY_DELAY_MS, MAX_STEP_RETRIES
+from emulator.domain.limits import MAX_RETRY_DELAY_MS, MAX_SAFE_INTEGER, MAX_STEP_RETRIES
+from emulator.domain.names import plain_text
 from emulator.errors import InvalidStepConfig
 
 DYNAMIC_DELAY: Final = "[dynamic]"
@@ -79,8 +80,8 @@ def resolve_config(
 
 
 def timeout_ms(config: StepConfig) -> int:
-    """How long an attempt may take, in milliseconds."""
-    return max(0, round(parse_duration(config.timeout)))
+    """How long an attempt may take, in milliseconds; beyond `MAX_SAFE_INTEGER` that is for ever."""
+    return max(0, round(min(parse_duration(config.timeout), MAX_SAFE_INTEGER)))
 
 
 def retry_delay_ms(config: StepConfig, attempt: int, base_ms: float | None = None) -> int:
@@ -127,20 +128,22 @@ def _retries(value: object) -> RetryConfig:
     backoff = retries.get("backoff", "exponential")
     if backoff not in _BACKOFFS:
         raise _Wrong(f"retries.backoff must be one of {', '.join(_BACKOFFS)}, not {backoff!r}")
-    return RetryConfig(_limit(retries["limit"]), _delay(retries["delay"]), str(backoff))
+    return RetryConfig(
+        _limit(retries["limit"]), _delay(retries["delay"]), plain_text(cast("str", backoff))
+    )
 
 
 def _limit(value: object) -> int | float:
     if not _is_number(value) or not 0 <= value <= MAX_STEP_RETRIES:
         raise _Wrong(f"retries.limit must be a number from 0 to {MAX_STEP_RETRIES}, not {value!r}")
-    return value
+    return _plain_number(value)
 
 
 def _delay(value: object) -> int | float | str:
     if callable(value):
         return DYNAMIC_DELAY
-    plain = _without_timedelta(value)
-    if (isinstance(plain, str) or _is_number(plain)) and 0 <= parse_duration(plain) < math.inf:
+    plain = _plain(value)
+    if plain is not None and 0 <= parse_duration(plain) < math.inf:
         return plain
     raise _Wrong(
         "retries.delay must be a number of milliseconds from 0, "
@@ -149,14 +152,14 @@ def _delay(value: object) -> int | float | str:
 
 
 def _timeout(value: object) -> int | float | str:
-    plain = _without_timedelta(value)
+    plain = _plain(value)
     # Cloudflare compares texts with `== 0`: "0" and "" are refused, "0 seconds" and "-5 seconds" time out at once.
     if isinstance(plain, str):
         is_valid = math.isfinite(parse_duration(plain)) and js_number(plain) != 0
     else:
-        is_valid = _is_number(plain) and 0 < parse_duration(plain) < math.inf
-    if is_valid:
-        return cast("int | float | str", plain)
+        is_valid = plain is not None and 0 < parse_duration(plain) < math.inf
+    if plain is not None and is_valid:
+        return plain
     raise _Wrong(
         "timeout must be a number of milliseconds above 0, "
         f'a text such as "10 minutes", or a timedelta, not {value!r}'
@@ -169,8 +172,20 @@ def _sensitive(value: object) -> str:
     return "output"
 
 
-def _without_timedelta(value: object) -> object:
-    return round(parse_duration(value)) if isinstance(value, timedelta) else value
+def _plain(value: object) -> int | float | str | None:
+    """A duration as it is stored; None if it can be none."""
+    if isinstance(value, timedelta):
+        return round(parse_duration(value))
+    if isinstance(value, str):
+        return plain_text(value)
+    return _plain_number(value) if _is_number(value) else None
+
+
+def _plain_number(value: float) -> int | float:
+    """A number as what it is, whatever its class; beyond what JavaScript counts exactly it is one of its numbers."""
+    if isinstance(value, int) and abs(value) <= MAX_SAFE_INTEGER:
+        return int.__int__(value)
+    return float(value)
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

@@ -16,7 +16,7 @@ import msgspec
 from emulator.domain.duration import parse_duration, unknown_unit
 from emulator.domain.instance import InstanceKey, scope_of
 from emulator.domain.limits import DAY_MS, MAX_HOOK_RETENTION_MS, MAX_HOOK_TOKEN_BYTES
-from emulator.domain.names import has_control, is_unicode
+from emulator.domain.names import has_control, is_unicode, plain_text
 from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import HookRetentionTooLong, InvalidHook
 
@@ -117,7 +117,7 @@ def check_token(token: object) -> str:
         raise InvalidHook(
             f"A hook's token has at most {MAX_HOOK_TOKEN_BYTES} bytes; this one has {size_bytes}."
         )
-    return token
+    return plain_text(token)
 
 
 def check_resume_id(resume_id: object) -> str:
@@ -136,7 +136,7 @@ def check_resume_id(resume_id: object) -> str:
         raise InvalidHook(
             f"A resume_id is a text of at most {MAX_HOOK_TOKEN_BYTES} bytes that is not blank, not {resume_id!r}."
         )
-    return resume_id
+    return plain_text(resume_id)
 
 
 def check_retention(given: MinRetention | None, now_ms: int) -> MinRetention | None:

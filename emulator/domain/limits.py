@@ -27,6 +27,8 @@ MAX_CRON_CHARS: Final = 256
 # Values.
 MAX_VALUE_BYTES: Final = 2**20
 """Limits: 1 MiB for a step's result, an event's payload, an instance's params."""
+MAX_SAFE_INTEGER: Final = 2**53 - 1
+"""JavaScript, Number.MAX_SAFE_INTEGER: larger integers are not exact there."""
 MAX_VALUE_DEPTH_LEVELS: Final = 200
 """Ours: brackets inside brackets in the stored text. Deeper values would exhaust Python's stack."""
 
@@ -86,12 +88,6 @@ MAX_STEP_RETRIES: Final = 10_000
 """Limits: the most that `retries.limit` may say."""
 MAX_RETRY_DELAY_MS: Final = 365 * DAY_MS
 """Ours: backoff has no maximum on Cloudflare, but doubling soon passes the age of the universe."""
-
-# Instances of one account.
-MAX_RUNNING_INSTANCES: Final = 50_000
-"""Limits: concurrent instances. Those that sleep or wait do not count."""
-MAX_QUEUED_INSTANCES: Final = 2_000_000
-"""Limits."""
 
 DELAY_FUNCTION_TIMEOUT_MS: Final = 5_000
 """How long a delay function may take (Cloudflare: dynamic retry delays)."""

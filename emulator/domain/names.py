@@ -39,15 +39,20 @@ _NOT_IN_NAMES: Final = re.compile(r"[\x00-\x1f\ud800-\udfff]")
 _RESERVED_ID: Final = re.compile(r"cf_[0-9a-f]{64}|batch|terminate|terminateAll")
 
 
+def plain_text(text: str) -> str:
+    """A text as what it is, whatever its class: to Python a member of an `Enum` of texts prints as something else."""
+    return text if type(text) is str else str.__str__(text)
+
+
 def check_workflow_name(name: object) -> str:
     """Accept the name of a workflow (Cloudflare: wrangler configuration, workflows).
 
     Raises:
         InvalidWorkflowName: it is not 1 to 64 letters, digits, "_" or "-" that do not start with "-".
     """
-    if not _is_name(name, MAX_WORKFLOW_NAME_CHARS):
+    if (checked := _name(name, MAX_WORKFLOW_NAME_CHARS)) is None:
         raise InvalidWorkflowName
-    return str(name)
+    return checked
 
 
 def check_tenant_name(name: object, what: str = "tenant") -> str:
@@ -56,12 +61,12 @@ def check_tenant_name(name: object, what: str = "tenant") -> str:
     Raises:
         InvalidInput: it is not 1 to 64 letters, digits, "_" or "-" that do not start with "-".
     """
-    if not _is_name(name, MAX_WORKFLOW_NAME_CHARS):
+    if (checked := _name(name, MAX_WORKFLOW_NAME_CHARS)) is None:
         raise InvalidInput(
             f"The name of a {what} has 1 to {MAX_WORKFLOW_NAME_CHARS} letters, digits, underscores or hyphens and does "
             f"not start with a hyphen; it cannot be {name!r}."
         )
-    return str(name)
+    return checked
 
 
 def check_version(version: object) -> str:
@@ -79,7 +84,7 @@ def check_version(version: object) -> str:
             f"A version has 1 to {MAX_WORKFLOW_NAME_CHARS} letters, digits, underscores, hyphens, dots or plus signs "
             f"and starts with a letter, a digit or an underscore; it cannot be {version!r}."
         )
-    return version
+    return plain_text(version)
 
 
 def check_new_instance_id(instance_id: object) -> str:
@@ -88,9 +93,9 @@ def check_new_instance_id(instance_id: object) -> str:
     Raises:
         InvalidInstanceId: it is not 1 to 100 letters, digits, "_" or "-" that do not start with "-".
     """
-    if not _is_name(instance_id, MAX_INSTANCE_ID_CHARS):
+    if (checked := _name(instance_id, MAX_INSTANCE_ID_CHARS)) is None:
         raise InvalidInstanceId
-    return str(instance_id)
+    return checked
 
 
 def check_instance_id(instance_id: object) -> str:
@@ -105,7 +110,7 @@ def check_instance_id(instance_id: object) -> str:
         or not _LOOKUP_ID.fullmatch(instance_id)
     ):
         raise InvalidInstanceId
-    return instance_id
+    return plain_text(instance_id)
 
 
 def is_reserved_id(instance_id: str) -> bool:
@@ -128,7 +133,7 @@ def check_step_name(name: object) -> str:
         raise InvalidStepName(
             f'Step name "{name}" exceeds max length ({MAX_STEP_NAME_CHARS} chars) or invalid characters found'
         )
-    return name
+    return plain_text(name)
 
 
 def check_stream_name(name: object) -> str:
@@ -148,7 +153,7 @@ def check_stream_name(name: object) -> str:
             f"The namespace of a stream is a text of 1 to {MAX_STREAM_NAME_CHARS} characters without control "
             f"characters, not {name!r}"
         )
-    return name
+    return plain_text(name)
 
 
 def check_event_type(event_type: object) -> str:
@@ -157,9 +162,9 @@ def check_event_type(event_type: object) -> str:
     Raises:
         InvalidEventType: it is not 1 to 100 letters, digits, "_" or "-" that do not start with "-".
     """
-    if not _is_name(event_type, MAX_EVENT_TYPE_CHARS):
+    if (checked := _name(event_type, MAX_EVENT_TYPE_CHARS)) is None:
         raise InvalidEventType
-    return str(event_type)
+    return checked
 
 
 def is_unicode(text: str) -> bool:
@@ -176,8 +181,11 @@ def has_control(text: str) -> bool:
     return _CONTROL.search(text) is not None
 
 
-def _is_name(name: object, max_chars: int) -> bool:
-    return isinstance(name, str) and len(name) <= max_chars and _NAME.fullmatch(name) is not None
+def _name(given: object, max_chars: int) -> str | None:
+    """The text if it is a name."""
+    if isinstance(given, str) and len(given) <= max_chars and _NAME.fullmatch(given):
+        return plain_text(given)
+    return None
 
 
 def _utf16_units(text: str) -> int:

@@ -34,14 +34,13 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from emulator.domain.limits import MAX_VALUE_BYTES, MAX_VALUE_DEPTH_LEVELS
+from emulator.domain.limits import MAX_SAFE_INTEGER, MAX_VALUE_BYTES, MAX_VALUE_DEPTH_LEVELS
 from emulator.errors import JournalCorrupt, PayloadTooLarge, SerializationError
 
 TAG: Final = "$"
 
 _MIN_JSON_INT: Final = -(2**63)
 _MAX_JSON_INT: Final = 2**63 - 1
-_MAX_SAFE_INT: Final = 2**53 - 1
 _MAX_DECIMAL_BITS: Final = 10_000
 _ATOMS: Final = frozenset({str, bool, type(None)})
 _TEXT: Final = frozenset({str})
@@ -184,7 +183,10 @@ class _Tagging:
             raise self._refusal(value)
         for base, tagged in _LEAVES:
             if isinstance(value, base):
-                return tagged(value)
+                try:
+                    return tagged(value)
+                except (TypeError, ValueError) as error:
+                    raise self._failure(f"{value!r} cannot be stored: {error}") from error
         if isinstance(value, list | dict | set | frozenset):
             return self._container(cast("_Container", value), depth)
         raise self._refusal(value)
@@ -310,6 +312,13 @@ def _tagged_str(value: str) -> object:
     return _tag("str", text.encode("unicode_escape").decode("ascii"))
 
 
+def _tagged_datetime(value: datetime) -> object:
+    if type(value) is not datetime:
+        # The class is asked, for a value such as pandas' NaT has no instant, whatever `datetime` makes of it.
+        value = datetime.fromisoformat(value.isoformat())
+    return _tag("datetime", value.isoformat())
+
+
 # In this order: a bool is an int. The conversions strip subclasses without asking them.
 _LEAVES: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (
     (type(None), lambda value: value),
@@ -318,7 +327,7 @@ _LEAVES: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (
     (int, _tagged_int),
     (float, _tagged_float),
     (bytes, lambda value: _tag("bytes", b64encode(value).decode("ascii"))),
-    (datetime, lambda value: _tag("datetime", value.isoformat())),
+    (datetime, _tagged_datetime),
     (Exception, lambda value: _tag("error", _tagged_str(str(value)))),
 )
 
@@ -361,7 +370,7 @@ def _logged(value: Any) -> Any:
         case str():
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         case int():
-            return value if abs(value) <= _MAX_SAFE_INT else _big_int(value)
+            return value if abs(value) <= MAX_SAFE_INTEGER else _big_int(value)
         case float():
             return value if math.isfinite(value) else None
         case bytes():

@@ -148,9 +148,16 @@ class Attempt:
     async def _in_thread(self) -> object:
         context = copy_context()
         value = await asyncio.get_running_loop().run_in_executor(
-            ThreadPerCall(), lambda: context.run(self._code.callback, self._told)
+            ThreadPerCall(), lambda: context.run(self._call)
         )
         return await value if inspect.isawaitable(value) else value
+
+    def _call(self) -> object:
+        try:
+            return self._code.callback(self._told)
+        except StopIteration as error:
+            # No future can hold it; a coroutine that raises it ends in these words, too.
+            raise RuntimeError("the step raised StopIteration") from error
 
     def _set_timeout(self) -> None:
         self._timeout = self._timers.schedule_in(self._limit_ms, self._time_out)

@@ -16,6 +16,7 @@ from emulator.domain import values
 from emulator.domain.config import StepConfig
 from emulator.domain.entries import Entry, Fact
 from emulator.domain.instance import Creation
+from emulator.domain.limits import MAX_SAFE_INTEGER
 from emulator.domain.steps import StepKey
 from emulator.errors import InvalidSubscription
 from emulator.projection.rendering import REDACTED, Json, config_json, failure_json
@@ -59,7 +60,7 @@ TERMINAL_EVENTS: Final = frozenset(
 """The types after which nothing comes, unless the instance is restarted."""
 
 
-MAX_CURSOR: Final = 2**53 - 1
+MAX_CURSOR: Final = MAX_SAFE_INTEGER
 """The largest whole number of JavaScript's."""
 
 

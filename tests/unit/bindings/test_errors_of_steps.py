@@ -111,6 +111,21 @@ async def test_an_error_is_the_same_live_and_replayed(
         assert (live.name, live.message) == (name, message)
 
 
+@in_virtual_time
+async def test_a_function_in_a_thread_that_raises_stop_iteration_fails_at_once() -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        @step.do("finds nothing", config=ONCE)
+        def finds_nothing() -> Any:
+            return next(iter([]))
+
+        return await finds_nothing()
+
+    async with Project(run) as project:
+        began_ms = project.now_ms()
+        assert await project.error() == ("RuntimeError", "the step raised StopIteration")
+        assert project.now_ms() - began_ms < 1_000
+
+
 @pytest.mark.parametrize("raised", [SystemExit(1), KeyboardInterrupt(), GeneratorExit()])
 @in_virtual_time
 async def test_nothing_that_user_code_raises_ends_the_engine(raised: BaseException) -> None:

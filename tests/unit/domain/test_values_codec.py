@@ -137,6 +137,17 @@ def test_minus_zero_keeps_its_sign() -> None:
     assert math.copysign(1, decode(encode(-0.0, WHERE))) == -1
 
 
+class NoTime(datetime):
+    """Like pandas' NaT: a datetime that is no instant."""
+
+    def isoformat(self, *_: object) -> str:
+        return "NaT"
+
+
+def test_a_datetime_without_an_instant_is_refused() -> None:
+    assert refusal({"at": NoTime(1, 1, 1)}).startswith(f"{WHERE} at at: NoTime(")
+
+
 def test_an_aware_datetime_stays_aware_and_a_naive_one_naive() -> None:
     aware = datetime(2026, 5, 6, tzinfo=timezone(timedelta(hours=5, minutes=45)))
     naive = datetime(2026, 5, 6)
