@@ -18,7 +18,12 @@ from emulator.core.inputs import TerminateRequested, WakeUpRequested
 from emulator.domain import values
 from emulator.domain.instance import InstanceKey, id_in_scope
 from emulator.domain.limits import MAX_REASON_UNITS
-from emulator.domain.names import check_stream_name, is_unicode
+from emulator.domain.names import (
+    check_instance_id,
+    check_stream_name,
+    check_workflow_name,
+    is_unicode,
+)
 from emulator.domain.status import InstanceStatus
 from emulator.errors import (
     CannotTerminate,
@@ -273,8 +278,14 @@ def check_reason(reason: object) -> None:
 
 
 def get_run(run_id: str, workflow: str | None = None) -> Run:
-    """A handle to a run of the project that runs. Without `workflow` it is looked for in all of them when it is used."""
-    return Run(None, InstanceKey(workflow or "", run_id))
+    """A handle to a run of the project that runs. Without `workflow` it is looked for in all of them when it is used.
+
+    Raises:
+        InvalidInstanceId: no run can have this id.
+        InvalidWorkflowName: no workflow can have this name.
+    """
+    name = "" if workflow is None else check_workflow_name(workflow)
+    return Run(None, InstanceKey(name, check_instance_id(run_id)))
 
 
 def _word(report: StatusReport) -> str:

@@ -603,14 +603,15 @@ class NonRetryableDelayError(StepFailure):
 class NonRetryableError(StepFailure):
     """Raise this in a step to fail it without another attempt.
 
-    Also stops the retries: a subclass, and any exception whose class is called `NonRetryableError`
-    (Cloudflare: Workers API, NonRetryableError).
+    Any exception whose class is called `NonRetryableError` stops the retries; a subclass of another name does not, for
+    Cloudflare goes by the name alone (Cloudflare: Workers API, NonRetryableError).
     """
 
     code = "step.non_retryable"
 
-    def __init__(self, message: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, message: object = "", *more: object) -> None:
+        # Cloudflare's class takes what any exception takes, and says it as any exception does.
+        super().__init__(str((message, *more)) if more else str(message))
         self.name = "NonRetryableError"
 
 

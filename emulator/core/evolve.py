@@ -362,7 +362,8 @@ def _rollback_step_succeeded(
     state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: Fact
 ) -> None:
     rollback = _rollback_of(state)
-    assert rollback.pending.pop() == key
+    compensated = rollback.pending.pop()
+    assert compensated == key
     rollback.current = None
     rollback.failure = None
 

@@ -16,7 +16,7 @@ import msgspec
 
 from emulator.domain.duration import js_number, parse_duration
 from emulator.domain.limits import MAX_RETRY_DELAY_MS, MAX_SAFE_INTEGER, MAX_STEP_RETRIES
-from emulator.domain.names import plain_text
+from emulator.domain.names import is_unicode, plain_text
 from emulator.errors import InvalidStepConfig
 
 DYNAMIC_DELAY: Final = "[dynamic]"
@@ -155,10 +155,9 @@ def _timeout(value: object) -> int | float | str:
     plain = _plain(value)
     # Cloudflare compares texts with `== 0`: "0" and "" are refused, "0 seconds" and "-5 seconds" time out at once.
     if isinstance(plain, str):
-        is_valid = math.isfinite(parse_duration(plain)) and js_number(plain) != 0
-    else:
-        is_valid = plain is not None and 0 < parse_duration(plain) < math.inf
-    if plain is not None and is_valid:
+        if math.isfinite(parse_duration(plain)) and js_number(plain) != 0:
+            return plain
+    elif plain is not None and 0 < parse_duration(plain) < math.inf:
         return plain
     raise _Wrong(
         "timeout must be a number of milliseconds above 0, "
@@ -177,7 +176,7 @@ def _plain(value: object) -> int | float | str | None:
     if isinstance(value, timedelta):
         return round(parse_duration(value))
     if isinstance(value, str):
-        return plain_text(value)
+        return plain_text(value) if is_unicode(value) else None
     return _plain_number(value) if _is_number(value) else None
 
 

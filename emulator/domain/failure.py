@@ -103,12 +103,12 @@ _KINDS: Final[dict[str, type[EmulatorError]]] = {
 def failure_of(error: BaseException) -> Failure:
     """What is stored of an exception."""
     if isinstance(error, NonRetryableError):
-        return Failure("NonRetryableError", _storable(_message_of(error)))
+        return Failure(type(error).__name__, _storable(_message_of(error)))
     if isinstance(error, EmulatorError):
-        fields = {field: _storable(getattr(error, field)) for field in error.fields}
+        fields = {field: _text_in(error, field) for field in error.fields}
         kind = type(error).__name__
         return Failure(
-            error.name,
+            _text_in(error, "name"),
             _storable(_message_of(error)),
             fields or None,
             kind if kind in _KINDS else None,
@@ -120,6 +120,12 @@ def _message_of(error: EmulatorError) -> str:
     """Its message. A subclass of a user's may not have called our `__init__`, or have put something else there."""
     message: object = getattr(error, "message", None)
     return message if isinstance(message, str) else text_of(error)
+
+
+def _text_in(error: EmulatorError, attribute: str) -> str:
+    """One of its texts; empty if user code has put something else there, or nothing."""
+    value: object = getattr(error, attribute, None)
+    return _storable(value) if isinstance(value, str) else ""
 
 
 def text_of(error: BaseException) -> str:
@@ -146,9 +152,10 @@ def exception_of(failure: Failure) -> Exception:
 def is_retryable(error: BaseException) -> bool:
     """Whether another attempt could help.
 
-    A `NonRetryableError`, by class or by the name of a class of the user's, says that it cannot (Cloudflare goes by the
-    name alone); a result that cannot be stored will not be storable the next time, and a call that is out of place stays so.
+    A class called `NonRetryableError` says that it cannot; a subclass of another name does not (Cloudflare goes by the
+    name alone; specification 15.7). A result that cannot be stored will not be storable the next time, and a call that is
+    out of place stays so.
     """
     if isinstance(error, EmulatorError) and not error.is_retryable:
         return False
-    return not any(kind.__name__ == "NonRetryableError" for kind in type(error).__mro__)
+    return type(error).__name__ != "NonRetryableError"

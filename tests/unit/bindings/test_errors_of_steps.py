@@ -6,13 +6,18 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from bindings import NonRetryableError, WorkflowStep
 from emulator.domain.values import JsDict
-from emulator.errors import NonRetryableDelayError, StepError, WorkflowTimeoutError
+from emulator.errors import (
+    HookNotFoundError,
+    NonRetryableDelayError,
+    StepError,
+    WorkflowTimeoutError,
+)
 from tests.unit.bindings.project import (
     AT_ONCE,
     ONCE,
@@ -28,7 +33,7 @@ class Declined(Exception):
 
 
 class Stop(NonRetryableError):
-    """A subclass that keeps the meaning."""
+    """A subclass of another name, which decides on Cloudflare."""
 
 
 class Foreign(Exception):
@@ -64,9 +69,13 @@ REBUILT = [
     (TypeError("t"), TypeError, "TypeError", "t"),
     (ValueError("v"), ValueError, "ValueError", "v"),
     (NonRetryableError("n"), NonRetryableError, "NonRetryableError", "n"),
-    (Stop("s"), NonRetryableError, "NonRetryableError", "s"),
-    (Coded(51), NonRetryableError, "NonRetryableError", "51"),
-    (Numbered(51), NonRetryableError, "NonRetryableError", "code 51"),
+    (NonRetryableError("s", 51), NonRetryableError, "NonRetryableError", "('s', 51)"),
+    (Stop("s"), StepError, "Stop", "s"),
+    (Coded(51), StepError, "Coded", "51"),
+    (Numbered(51), StepError, "Numbered", "code 51"),
+    (StepError("m", cast("str", 42)), StepError, "", "m"),
+    (StepError("m", "\ud800"), StepError, "\ufffd", "m"),
+    (HookNotFoundError("m", token=cast("str", None)), HookNotFoundError, "HookNotFoundError", "m"),
     (Speechless(), StepError, "Speechless", "<exception str() failed>"),
     (Declined("card"), StepError, "Declined", "card"),
     (KeyError("k"), StepError, "KeyError", "'k'"),
@@ -162,10 +171,11 @@ async def test_nothing_that_user_code_raises_ends_the_engine(raised: BaseExcepti
     [
         (NonRetryableError(""), 1),
         (NonRetryableError(), 1),
-        (Coded(51), 1),
-        (Numbered(51), 1),
+        (NonRetryableError("x", 51), 1),
+        (Coded(51), 3),
+        (Numbered(51), 3),
         (Speechless(), 3),
-        (Stop("x"), 1),
+        (Stop("x"), 3),
         (Foreign("x"), 1),
         (RuntimeError("a NonRetryableError, they said"), 3),
         (RuntimeError("NonRetryableError: as a text"), 3),

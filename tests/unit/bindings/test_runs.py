@@ -11,6 +11,8 @@ from emulator.domain.values import JsDict
 from emulator.errors import (
     EntityConflictError,
     InvalidInput,
+    InvalidInstanceId,
+    InvalidWorkflowName,
     WorkflowContextError,
     WorkflowRunCancelledError,
     WorkflowRunFailedError,
@@ -369,3 +371,15 @@ async def test_a_result_that_comes_after_a_month_is_adopted_across_restarts() ->
         await pause_for(20 * 86_400)
         await project.workflow.resume_hook(T, "late")
         assert (await project.ended("second"))["output"] == "late"
+
+
+@pytest.mark.parametrize("run_id", [None, {"id": "a"}, 7, "", "\ud800", "a.b"])
+def test_a_handle_has_an_id_that_a_run_can_have(run_id: Any) -> None:
+    with pytest.raises(InvalidInstanceId):
+        get_run(run_id)
+
+
+@pytest.mark.parametrize("workflow", [{"name": "a"}, 7, "", "a b"])
+def test_a_handle_has_a_workflow_that_there_can_be(workflow: Any) -> None:
+    with pytest.raises(InvalidWorkflowName):
+        get_run("a", workflow)

@@ -140,7 +140,7 @@ def test_minus_zero_keeps_its_sign() -> None:
 class NoTime(datetime):
     """Like pandas' NaT: a datetime that is no instant."""
 
-    def isoformat(self, *_: object) -> str:
+    def isoformat(self, sep: str = "T", timespec: str = "auto") -> str:
         return "NaT"
 
 
