@@ -34,18 +34,6 @@ from emulator.engine.step_code import AttemptContext, StepCode
 from emulator.errors import StreamError
 from emulator.journal.port import ChunkRow, ClosedRow, Commit, Journal, StreamCommit, StreamState
 
-_in_run: Final[ContextVar[bool]] = ContextVar("in_run", default=False)
-
-
-def enter_run() -> None:
-    """This task is a `run()`, and so are the tasks that it makes. (Callbacks of steps are no tasks of its.)"""
-    _in_run.set(True)
-
-
-def is_in_run() -> bool:
-    """Whether this is the body of a `run()`, which is replayed."""
-    return _in_run.get()
-
 
 class Asked(Enum):
     """What can be asked of a stream beside taking a chunk."""
@@ -169,8 +157,12 @@ class Writing:
             StreamError: the stream is closed.
         """
         writer = self.begin(context)
-        await writer.ask(stream, Asked.LOOK)
         self.streams.hold(writer, context.step, stream, chunk)
+        try:
+            await writer.ask(stream, Asked.LOOK)
+        except BaseException:
+            self.streams.release(self.number, context.step)
+            raise
 
     async def close_stream(self, stream: str, context: AttemptContext) -> None:
         """The callback of a step that is a close of `run()`'s."""
@@ -310,9 +302,13 @@ class Streams:
             self._waiting.popleft()
 
     def hold(self, writer: Writer, step: StepKey, stream: str, chunk: msgspec.Raw) -> None:
-        """Have a chunk written in the very commit in which the step gets its result."""
+        """Have a chunk written in the very commit in which the step gets its result. Until then nobody closes the stream."""
         put = self._held[writer.life.number, step] = _Put(writer, stream, None, "")
         put.what = chunk
+
+    def release(self, number: int, step: StepKey) -> None:
+        """Hold a chunk no longer: its step has failed."""
+        self._held.pop((number, step), None)
 
     def _check(self, writer: Writer) -> None:
         if self._end is not None:
@@ -347,20 +343,22 @@ class Streams:
         gone = set(commit.deleted).union(cut.number for cut in commit.cuts)
         written = StreamCommit()
         later: list[_Put] = []
-        for put in self._buffer:
-            state = self._state(put)
-            if put.writer.is_void or put.place[0] in gone:
-                self._taken.append((put, _ended(put.writer)))
-            elif state is None:
-                later.append(put)  # it came while the others were loaded
-            else:
-                self._taken.append((put, self._do(put, state, written)))
-        self._buffer = later
         for result in [each for each in self._held if each in results]:
             put = self._held.pop(result)
             state = self._state(put)
             if state is not None and put.place[0] not in gone:
                 self._append(put, state, written)
+        held = {put.place for put in self._held.values()}
+        for put in self._buffer:
+            state = self._state(put)
+            if put.writer.is_void or put.place[0] in gone:
+                self._taken.append((put, _ended(put.writer)))
+            elif state is None or (put.what is Asked.CLOSE and put.place in held):
+                # It came while the others were loaded; or a chunk is held, and comes first.
+                later.append(put)
+            else:
+                self._taken.append((put, self._do(put, state, written)))
+        self._buffer = later
         return written if written != _NOTHING else None
 
     def settle(self, changed: Collection[InstanceKey]) -> None:

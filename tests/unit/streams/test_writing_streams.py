@@ -423,3 +423,19 @@ async def test_names_of_the_engine_are_not_shown_and_not_allowed() -> None:
         assert (await project.ended(instance)).status == "complete"
         shown = [event.get("stepName") async for event in instance.subscribe()]
         assert set(shown) == {None}
+
+
+@in_virtual_time
+async def test_a_write_and_a_close_at_once_leave_all_that_was_acknowledged_before_the_end() -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        writable = step.get_writable()
+        await asyncio.gather(writable.write(1), writable.close())
+        with pytest.raises(StreamError):
+            await writable.write(2)
+        await step.sleep("nap", "1 hour")
+
+    async with Project(run) as project:
+        instance = await project.workflow.create()
+        assert await read(instance) == [1]
+        await project.ended(instance)
+        assert await read(instance) == [1]
