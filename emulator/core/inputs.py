@@ -191,10 +191,14 @@ class ShutdownRequested(Input, frozen=True):
 
 
 class CreateRequested(Input, frozen=True):
-    """Somebody creates the instance, and with it perhaps claims a token, which is free; `attributes` are its first."""
+    """Somebody creates the instance, and with it perhaps claims a token, which is free; `attributes` are its first.
+
+    `event` is one that it has from the beginning.
+    """
 
     hook: HookRequest | None = None
     attributes: dict[str, str] | None = None
+    event: EventSent | None = None
 
 
 class EventSent(Input, frozen=True):

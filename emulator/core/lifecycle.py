@@ -61,6 +61,8 @@ def create(decision: Decision, request: CreateRequested) -> None:
         hooks.claim(decision, request.hook)
     if request.attributes:
         decision.record(None, AttributesChanged(dict(request.attributes)))
+    if request.event is not None:
+        waits.event_sent(decision, request.event)
     waits.receive_mocked(decision)
     decision.effects.append(RequestSlot(waking=False))
 

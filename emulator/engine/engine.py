@@ -424,7 +424,7 @@ class Engine:
             return conflict
         actor = self._residents.add(creation)
         turn.created.add(actor.key)
-        self._decide(turn, actor, CreateRequested(claim.hook, claim.attributes))
+        self._decide(turn, actor, CreateRequested(claim.hook, claim.attributes, claim.event))
         return None
 
     def _decide(self, turn: Turn, actor: InstanceActor, item: Input) -> Decision:

@@ -11,7 +11,7 @@ import msgspec
 
 from emulator.core.decision import Decision
 from emulator.core.hooks import conflict
-from emulator.core.inputs import AttemptReturned, Input
+from emulator.core.inputs import AttemptReturned, EventSent, Input
 from emulator.core.state import InstanceState
 from emulator.domain.hooks import HookRequest, TokenKey
 from emulator.domain.instance import Creation, InstanceKey, id_in_scope, scope_of
@@ -51,10 +51,11 @@ def stopped_by(error: Exception) -> EngineStopped:
 
 
 class Claim(NamedTuple):
-    """What an instance begins with, beside what it was created with: a token, attributes."""
+    """What an instance begins with, beside what it was created with: a token, attributes, an event in its mailbox."""
 
     hook: HookRequest | None = None
     attributes: dict[str, str] | None = None
+    event: EventSent | None = None
 
 
 class Batch(NamedTuple):

@@ -12,7 +12,6 @@ sent to it. So one delivery does both or nothing, and its repetition finds the e
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -24,6 +23,7 @@ from emulator.core.inputs import EventSent
 from emulator.domain import values
 from emulator.domain.instance import Creation, InstanceKey, TriggerSource
 from emulator.domain.names import check_event_type, check_instance_id, check_new_instance_id
+from emulator.engine.turn import Claim
 from emulator.errors import (
     Conflict,
     EmulatorError,
@@ -121,10 +121,12 @@ class WebhookApp:
             await self._engine.ask(key, event)
             return key
         creation = Creation(*key, payload, self._engine.now_ms(), TriggerSource.EVENT)
-        # Both are in the inbox before a turn can take one of them; an id that is taken is no mistake.
-        await asyncio.gather(
-            self._engine.create([creation], may_be_taken=True), self._engine.ask(key, event)
+        [taken] = await self._engine.create(
+            [creation], may_be_taken=True, claims=[Claim(event=event)]
         )
+        if taken is not None:
+            # That the instance is there already is no mistake: the event is for it.
+            await self._engine.ask(key, event)
         return key
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from emulator.core.effects import ArmTimer, ReceivedEvent, RequestSlot, ResolveStep
 from emulator.core.inputs import (
+    CreateRequested,
     EventSent,
     PauseRequested,
     Recovered,
@@ -335,3 +336,8 @@ def test_only_a_wait_is_noted_as_cancelled() -> None:
 
 def test_what_nobody_took_is_dropped_at_the_end() -> None:
     assert not running().when(PAID, RunReturned(LIVE, ONE)).state.mailbox
+
+
+def test_an_event_that_comes_with_the_creation_is_there_from_the_beginning() -> None:
+    case = given().when(CreateRequested(event=PAID)).and_slot().when(asks_wait("w"))
+    assert taken(case) == {"w": 1}
