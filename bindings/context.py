@@ -32,9 +32,20 @@ def run_event(event: RunEvent) -> JsDict:
 
 def waited_event(event: WaitedEvent) -> JsDict:
     """What `wait_for_event` gives: `payload` (only if there is one), `type`, `timestamp` of its arrival."""
-    made = js_dict(payload=event.payload) if event.has_payload else js_dict()
+    made = js_dict(payload=event.payload) if event.has_payload else _WithoutPayload()
     made.update(type=event.event_type, timestamp=local_datetime(event.received_ms))
     return made
+
+
+class _WithoutPayload(JsDict):
+    """An event that was sent without a payload. Asked for, it is None; JSON has no key (Cloudflare: it is undefined)."""
+
+    __slots__ = ()
+    payload = None
+
+    def __missing__(self, key: str) -> None:
+        if key != "payload":
+            raise KeyError(key)
 
 
 def step_context(context: AttemptContext) -> JsDict:

@@ -15,7 +15,7 @@ from emulator.domain.instance import InstanceKey
 from emulator.domain.names import check_stream_name
 from emulator.domain.values import JsDict
 from emulator.engine.steps import StepContext
-from emulator.engine.streams import is_in_run
+from emulator.engine.tasks import is_in_run
 from emulator.errors import InvalidStream, WorkflowContextError
 
 

@@ -49,6 +49,7 @@ from emulator.engine.residents import Residents
 from emulator.engine.retention import Retention
 from emulator.engine.sleepers import Sleepers
 from emulator.engine.streams import Streams
+from emulator.engine.tasks import watch_tasks
 from emulator.engine.tokens import TokenMaker
 from emulator.engine.turn import Batch, Claim, Inbox, Posted, Reply, Said, Turn, refuse, stopped_by
 from emulator.errors import EmulatorError, EngineStopped, EntityConflictError
@@ -122,6 +123,7 @@ class Engine:
         Raises:
             StorageError: the journal cannot be used; its message says why.
         """
+        watch_tasks(asyncio.get_running_loop())
         await self.journal.open()
         try:
             await self._residents.open()

@@ -54,7 +54,8 @@ from emulator.engine.step_code import (
     mocked_code,
 )
 from emulator.engine.steps import StepContext
-from emulator.engine.streams import Streams, Writer, Writing, enter_run, is_in_run
+from emulator.engine.streams import Streams, Writer, Writing
+from emulator.engine.tasks import Tasks, enter_run, is_in_run
 from emulator.engine.threads import keep_for_ever
 from emulator.engine.tokens import HookNames, TokenMaker
 from emulator.errors import ProgramLost, RollbackPhase
@@ -111,7 +112,7 @@ class Incarnation:
         self._is_closed = False
         self._refusals = 0
         self._run: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: Tasks = set()
         self._code: dict[StepKey, StepCode] = {}
         self._rollbacks: dict[StepKey, RollbackCode] = {}
         self._pending: dict[StepKey, asyncio.Future[Outcome]] = {}
@@ -133,7 +134,7 @@ class Incarnation:
         self._run = self._loop.create_task(self._run_program())
 
     async def _run_program(self) -> None:
-        enter_run()
+        enter_run(self._tasks)
         creation = self._state.creation
         event = RunEvent(
             values.decode(creation.params),
@@ -260,12 +261,7 @@ class Incarnation:
         return future
 
     def say_later(self) -> None:
-        """Put to the engine what has been held back. The task that does so goes with this."""
-        # Here, for a cancelled task refers to the frame that waits: the two would be garbage of the slow kind.
-        task = asyncio.current_task(self._loop)
-        if task is not None and task not in self._tasks:
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        """Put to the engine what has been held back."""
         if not self._later or self._is_closed:
             return
         later, self._later = self._later, []
@@ -291,8 +287,8 @@ class Incarnation:
         return self._host.tokens.names(self._state)
 
     async def _refuse(self, task: asyncio.Task[Any] | None) -> None:
-        if any(attempt.has_task(task) for attempt in self._attempts.values()):
-            raise RollbackPhase
+        if self._attempts and not is_in_run():
+            raise RollbackPhase  # only handlers are called now
         self._refusals += 1
         if self._refusals <= MOST_REFUSALS:
             raise asyncio.CancelledError

@@ -309,6 +309,32 @@ async def test_a_step_in_a_forgotten_task_does_not_outlive_the_run() -> None:
         assert kept[0].cancelled()
 
 
+@pytest.mark.parametrize("max_live", [0, 1_000])
+@in_virtual_time
+async def test_a_task_that_asks_for_nothing_goes_with_the_run(max_live: int) -> None:
+    async def beat() -> None:
+        while True:
+            beats.append(1)
+            await pause_for(1)
+
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        kept.append(asyncio.create_task(beat()))
+        await step.sleep("nap", "1 minute")
+        await step.sleep("nap", "1 hour")
+
+    beats: list[int] = []
+    kept: list[asyncio.Task[None]] = []
+    async with Project(run, max_live=max_live) as project:
+        instance = await project.workflow.create()
+        await pause_for(90)
+        await instance.terminate()
+        await pause_for(0)
+        assert all(task.cancelled() for task in kept)
+        beats.clear()
+        await pause_for(100)
+        assert not beats
+
+
 @in_virtual_time
 async def test_a_step_that_is_never_awaited_is_told_by_its_name() -> None:
     async def run(event: JsDict, step: WorkflowStep) -> Any:

@@ -172,6 +172,10 @@ async def test_an_event_that_was_awaited_has_payload_type_and_time_of_arrival() 
         await project.ended(instance)
         with_payload = {"payload": {"n": 5}, "type": "paid", "timestamp": arrived}
         assert seen == [[with_payload, {"type": "paid", "timestamp": arrived}]] * 2
+        without = seen[0][1]
+        assert without["payload"] is without.payload is without.get("payload") is None
+        with pytest.raises(KeyError):
+            without["paylod"]
         assert seen[0][0].payload.n == 5
         with pytest.raises(KeyError):
             seen[0][0]["n"]
