@@ -1,5 +1,6 @@
 """What the benchmarks run: steps that do nothing, and a wait."""
 
+import asyncio
 import time
 
 from workers import Response, WorkerEntrypoint, WorkflowEntrypoint
@@ -9,11 +10,14 @@ class Steps(WorkflowEntrypoint):
     spans = []  # how long each run took, in seconds
 
     async def run(self, event, step):
+        pause_s = event.payload.get("seconds", 0)
         began = time.perf_counter()
         for number in range(event.payload["steps"]):
 
             @step.do(f"step {number}")
             async def nothing():
+                if pause_s:
+                    await asyncio.sleep(pause_s)
                 return {"done": True}
 
             await nothing()
