@@ -38,6 +38,7 @@ from wrangler_compat.rest.operations import Operations
 from wrangler_compat.rest.requests import (
     DEFAULT_PAGE_ROWS,
     MAX_PAGE_ROWS,
+    Body,
     Query,
     convert,
     instance_key,
@@ -65,14 +66,14 @@ _WAIT: Final = re.compile(r"([0-9]{1,4})s", re.ASCII)
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class ResumeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ResumeBody(Body, frozen=True):
     """A payload for whoever holds a token, where the token is no part of the path."""
 
     token: str
     payload: Any = None
 
 
-class WakeUpBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class WakeUpBody(Body, frozen=True, rename="camel"):
     """Which sleeps to end: those of these names with their number, such as `nap-1`, or all."""
 
     correlation_ids: tuple[str, ...] | None = None
