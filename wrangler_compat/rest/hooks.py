@@ -155,7 +155,7 @@ class _HooksApi:
         return await self._resume(request, given.token, given.payload)
 
     async def _resume(self, request: Request, token: str, payload: object) -> Response:
-        resume_id = request.headers.get("idempotency-key")
+        resume_id = _resume_id(request)
         hook = await resume_hook_of(self._host, "", token, payload, resume_id)
         answer = {"runId": hook.run_id, "hookId": hook.hook_id, "resumeId": resume_id}
         return success(answer, status=202)
@@ -192,6 +192,15 @@ class _HooksApi:
             "metadata": values.plain(values.encode(hook.metadata, "the metadata")),
             "isWebhook": hook.is_webhook,
         } | ({} if until_ms is None else {"retainUntil": iso(until_ms)})
+
+
+def _resume_id(request: Request) -> str | None:
+    """What the sender calls the payload. Starlette reads headers as Latin-1; senders write UTF-8."""
+    given = request.headers.get("idempotency-key")
+    try:
+        return given and given.encode("latin-1").decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput("Idempotency-Key: expected a text in UTF-8") from error
 
 
 def _read_cursor(text: str) -> tuple[int, str]:
