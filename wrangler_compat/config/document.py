@@ -64,14 +64,28 @@ def read_document(path: Path) -> Document:
     Raises:
         ConfigError: it cannot be read or parsed.
     """
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
+    text = read_text(path)
     document = _read_toml(path, text) if path.suffix == ".toml" else _read_jsonc(path, text)
     if not isinstance(cast("object", document.data), dict):
         raise ConfigError(f"{document.where(())}: expected an object {{…}} at the top.")
     return document
+
+
+def read_text(path: Path) -> str:
+    """Read a file of the configuration.
+
+    Raises:
+        ConfigError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigError(
+            f"{path}:{line}: the byte 0x{error.object[error.start]:02x} is not UTF-8; save the file in that encoding."
+        ) from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def _read_jsonc(path: Path, text: str) -> Document:
