@@ -48,8 +48,11 @@ class Document(NamedTuple):
     places: dict[KeyPath, Place]
 
     def place(self, at: KeyPath) -> Place:
-        """Give the place of `at`, or the nearest known one that encloses it."""
+        """Give the place of `at`, or of the first thing in it, or the nearest known one that encloses it."""
         while at not in self.places and at:
+            inside = [place for key, place in self.places.items() if key[: len(at)] == at]
+            if inside:  # the header of [a.b] is all that there is of [a]
+                return min(inside)
             at = at[:-1]
         return self.places.get(at, Place(1))
 
