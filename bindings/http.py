@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final, TypeVar, cast
-from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -29,6 +28,7 @@ from bindings.host import (
 from bindings.workflow import Workflow
 from emulator.core.inputs import Input
 from emulator.domain.hooks import HookRecord, TokenKey
+from emulator.domain.http import check_api_token, encode_path
 from emulator.domain.instance import InstanceKey
 from emulator.domain.names import check_workflow_name
 from emulator.errors import ConfigError, EmulatorError, EngineStopped, EntityConflictError
@@ -46,7 +46,7 @@ class HttpWorkflow(Workflow):
 
     `token` is that of `--api-token`; `transport` replaces the network, as in tests. Connections are kept until `close`,
     or to the end of an `async with`. Beside what the methods of `Workflow` raise, all of them raise `EngineStopped` when
-    no emulator answers, and `ConfigError` when it does not let this process in.
+    no emulator answers, and `ConfigError` when it does not let this process in, or no header can hold the token.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class HttpHost:
 
     def webhook_url(self, token: str) -> str:
         """See `Host`."""
-        return self._connection.url + WEBHOOK_PATH + quote(token, safe="")
+        return self._connection.url + WEBHOOK_PATH + encode_path(token)
 
     async def status(self, key: InstanceKey) -> StatusReport:
         """See `Host`."""
@@ -161,7 +161,7 @@ class _Connection:
         self, url: str, token: str | None, transport: httpx.AsyncBaseTransport | None
     ) -> None:
         self.url = url.rstrip("/")
-        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        headers = {} if token is None else {"authorization": f"Bearer {check_api_token(token)}"}
         # Not through a proxy of the environment: the emulator is near.
         self._client = httpx.AsyncClient(
             headers=headers, timeout=_TIMEOUT, trust_env=False, transport=transport
@@ -197,7 +197,7 @@ class _Connection:
         Raises:
             EmulatorError: it is refused.
         """
-        url = "/".join((self.url + wire.PREFIX, *(quote(part, safe="") for part in path)))
+        url = "/".join((self.url + wire.PREFIX, *map(encode_path, path)))
         headers = {"accept": accepted}
         if body is not None:
             headers["content-type"] = "application/json"

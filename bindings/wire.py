@@ -56,7 +56,7 @@ ASKS: Final[dict[str, type[Input]]] = {
 _NAMES: Final = {kind: name for name, kind in ASKS.items()}
 
 
-class NewInstances(msgspec.Struct, frozen=True):
+class NewInstances(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Instances to create, all in one commit. `is_whole`: a token that is taken refuses all."""
 
     instances: list[NewInstance]
@@ -137,7 +137,7 @@ class Found(msgspec.Struct, frozen=True):
     key: InstanceKey | None = None
 
 
-class Resume(msgspec.Struct, frozen=True):
+class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A payload for whoever holds a token. `checked_by` is the name of a schema that it matches."""
 
     token: TokenKey
@@ -174,10 +174,16 @@ def ask_from_json(body: bytes) -> Input:
     try:
         fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         asked = msgspec.json.decode(fields.pop("ask", msgspec.Raw(b'""')), type=str)
-        # Apart, for msgspec reads `Raw | None` as None alone; and no payload is not the payload null.
-        payload = fields.pop("payload", None)
         if asked not in ASKS:
             raise InvalidInput(f"ask must be one of {', '.join(ASKS)}, not {asked!r}")
+        known = ASKS[asked].__struct_fields__
+        if unknown := fields.keys() - known:
+            raise InvalidInput(
+                f"The ask {asked!r} has no {', '.join(map(repr, sorted(unknown)))}, "
+                f"only {', '.join(map(repr, known)) or 'itself'}."
+            )
+        # Apart, for msgspec reads `Raw | None` as None alone; and no payload is not the payload null.
+        payload = fields.pop("payload", None)
         item = msgspec.json.decode(msgspec.json.encode(fields), type=ASKS[asked])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"Invalid input: {error}") from error

@@ -10,11 +10,12 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, NamedTuple, cast
-from urllib.parse import quote
 
 import click
 import httpx
 
+from emulator.domain.http import check_api_token, encode_path
+from emulator.errors import ConfigError
 from wrangler_compat.cli.wording import Json, printable
 
 LATEST: Final = "latest"
@@ -45,7 +46,7 @@ class Client:
     def __init__(self, url: str, token: str | None = None, prefix: str = WORKFLOWS) -> None:
         self._url = url.rstrip("/")
         self._prefix = prefix
-        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        headers = {} if token is None else {"authorization": f"Bearer {_checked(token)}"}
         # Not through a proxy of the environment: the emulator is near.
         self._http = httpx.Client(headers=headers, timeout=_TIMEOUT, trust_env=False)
 
@@ -178,7 +179,11 @@ class Client:
         return click.ClickException(printable(" ".join(text.split())))
 
     def _url_of(self, path: tuple[str, ...]) -> str:
-        return "/".join((self._url + self._prefix, *(quote(part, safe="") for part in path)))
+        if "" in path:  # it would be another address
+            raise click.ClickException(
+                "A workflow, an id, a token, a type, a stream and a tenant have a name: it cannot be empty."
+            )
+        return "/".join((self._url + self._prefix, *map(encode_path, path)))
 
     def _send(
         self,
@@ -194,7 +199,11 @@ class Client:
             headers = {"content-type": "application/json", **headers}
         with self._clear_errors():
             return self._http.request(
-                method, self._url_of(path), params=_given(query), content=content, headers=headers
+                method,
+                self._url_of(path),
+                params=_given(query),
+                content=content,
+                headers=[(name.encode(), value.encode()) for name, value in headers.items()],
             )
 
     @contextmanager
@@ -209,8 +218,21 @@ class Client:
             raise click.ClickException(
                 f"--url {self._url} is no address such as http://localhost:8787."
             ) from None
+        except UnicodeEncodeError as error:
+            raise click.ClickException(
+                f"{printable(error.object)} cannot be sent: it is no text in UTF-8."
+            ) from None
+        except httpx.LocalProtocolError as error:  # an argument, as a header
+            raise click.ClickException(f"That cannot be sent: {error}") from None
         except httpx.TransportError as error:
             raise NotReached(f"The emulator at {self._url} broke off: {error}") from None
+
+
+def _checked(token: str) -> str:
+    try:
+        return check_api_token(token)
+    except ConfigError as error:
+        raise click.ClickException(error.message) from None
 
 
 def _given(query: Mapping[str, object]) -> dict[str, list[str]]:

@@ -36,9 +36,7 @@ class Emulator(NamedTuple):
 def asks_emulator(command: Command) -> Command:
     """Give a command `--url`, `--token` and `--json`, as the parameters `url`, `token` and `as_json`."""
     for option in (
-        click.option(
-            "--json", "as_json", is_flag=True, help="Print the answer of the API as it is."
-        ),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON, as the API has it."),
         click.option(
             "--token",
             envvar="WORKFLOW_EMULATOR_API_TOKEN",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from emulator.domain.http import check_api_token
 from emulator.errors import ConfigError, EmulatorError
 from wrangler_compat.cli.options import DevOptions
 from wrangler_compat.cli.reporting import user_traceback
@@ -21,7 +22,13 @@ FAILED = 1
 
 @click.command()
 @click.argument("directory", type=click.Path(exists=True, path_type=Path), default=".")
-@click.option("--port", default=8787, show_default=True, help="Where to listen; 0 for any port.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8787,
+    show_default=True,
+    help="Where to listen; 0 for any port.",
+)
 @click.option("--host", help="An address that other machines reach; needs --api-token.")
 @click.option(
     "--persist-to", help='The folder of the journal, or ":memory:".  [default: .workflow-emulator]'
@@ -82,6 +89,8 @@ def dev(
             f"--host {host} lets other machines connect: choose a token with --api-token."
         )
     try:
+        if api_token is not None:
+            check_api_token(api_token)
         _run(options, reload=reload)
     except ConfigError as error:
         click.echo(error.message, err=True)

@@ -45,9 +45,16 @@ def publish(
     Of several files the first has the workflow class, and can import the others by their names. A version is published
     once: the same code again changes nothing, another one is refused.
     """
-    code = _code_of(files)
+    modules = _modules_of(files)
+    code = {
+        "main": next(iter(modules)),
+        "modules": {key: _text_of(modules[key]) for key in modules},
+    }
     with Emulator(url, token).connect(_PREFIX) as client:
-        made = client.ask_plainly("PUT", tenant, name, "versions", version, body=code)
+        try:
+            made = client.ask_plainly("PUT", tenant, name, "versions", version, body=code)
+        except click.ClickException as refusal:
+            raise click.ClickException(_with_file(refusal.message, modules)) from None
     what = f'Version "{version}" of "{name}" of "{tenant}" is code {made["hash"][:_HASH_CHARS]}.'
     click.echo(pretty(made) if as_json else what)
 
@@ -84,16 +91,33 @@ def list_versions(
     )
 
 
-def _code_of(files: tuple[Path, ...]) -> dict[str, Any]:
-    """The code in files.
+def _modules_of(files: tuple[Path, ...]) -> dict[str, Path]:
+    """The file of each module, the main one first. One that is alone need not have a name that can be imported.
 
     Raises:
-        ClickException: a file is no text.
+        ClickException: two files are one module.
     """
-    try:
-        texts = {each.stem: each.read_text("utf-8") for each in files}
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"A file cannot be read: {error}") from None
     if len(files) == 1:
-        return {"modules": {"main": texts[files[0].stem]}}
-    return {"main": files[0].stem, "modules": texts}
+        return {"main": files[0]}
+    modules: dict[str, Path] = {}
+    for file in files:
+        if (other := modules.setdefault(file.stem, file)) is not file:
+            raise click.ClickException(f"{other} and {file} would both be the module {file.stem}.")
+    return modules
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{file} is no text in UTF-8: {error}") from None
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be read: {error.strerror}") from None
+
+
+def _with_file(message: str, modules: dict[str, Path]) -> str:
+    """A refusal, with the file as it was given where it names a module."""
+    for name, file in modules.items():
+        if message.startswith(f"{name}.py"):
+            return f"{file}{message.removeprefix(f'{name}.py')}"
+    return message

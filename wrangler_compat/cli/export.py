@@ -32,12 +32,17 @@ def export(
     from wrangler_compat.project import journal_path
 
     try:
-        path = journal_path(load_config(directory, environment), persist_to)
+        config = load_config(directory, environment)
+        path = journal_path(config, persist_to)
         found = look(path, workflow, instance_id)
     except EmulatorError as error:
         raise click.ClickException(error.message) from None
     if not found:
-        raise click.ClickException(f'{path} has no instance "{instance_id}".')
+        known = [each.name for each in config.workflows if each.script_name is None]
+        what = "" if workflow is None else f' of "{workflow}"'
+        if workflow is not None and workflow not in known:
+            what += f", and the project no such workflow; it has: {', '.join(known) or 'none'}"
+        raise click.ClickException(f'{path} has no instance "{instance_id}"{what}.')
     if len(found) > 1:
         names = ", ".join(each.row.creation.workflow for each in found)
         raise click.ClickException(

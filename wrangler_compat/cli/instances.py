@@ -136,7 +136,7 @@ def send_event(
     token: str | None,
     as_json: bool,
 ) -> None:
-    """Send an event to an instance. It is kept until a wait takes it; one that has ended takes none, without an error."""
+    """Send an event to an instance. It is kept until a wait takes it. An instance that has ended takes none."""
     with Emulator(url, token).connect() as client:
         known = client.resolve(workflow, instance_id)
         answer = client.ask(

@@ -75,6 +75,8 @@ def replay(
         click.echo(user_traceback(error, directory), err=True, nl=False)
         sys.exit(1)
     if not verdicts:
+        if as_json:
+            click.echo(pretty(verdicts))
         raise click.ClickException("There is no such journal: nothing has been replayed.")
     if as_json:
         click.echo(pretty(verdicts))

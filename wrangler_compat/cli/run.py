@@ -95,6 +95,8 @@ async def _run(asked: _Asked, output: TextIO) -> NoReturn:
     from wrangler_compat.rest.operations import Operations
 
     config = load_config(asked.directory, asked.environment)
+    for warning in config.warnings:
+        click.echo(warning, err=True)
     journal = journal_of(config, asked.persist_to or ":memory:")
     opening = open_project(config, journal, fast_retries=asked.fast_retries, schedules="off")
     async with opening as project:

@@ -56,8 +56,14 @@ def list_schedules(url: str, token: str | None, as_json: bool) -> None:
     type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]),
     help="From then on, in UTC.  [default: now]",
 )
+@click.option("--json", "as_json", is_flag=True, help="Print the times as JSON.")
 def tell_next(
-    name: str, count: int, directory: Path, environment: str | None, after: datetime | None
+    name: str,
+    count: int,
+    directory: Path,
+    environment: str | None,
+    after: datetime | None,
+    as_json: bool,
 ) -> None:
     """Tell the next times, in UTC, of the workflow NAME, or of the Worker NAME. No emulator need run."""
     from emulator.errors import ConfigError
@@ -73,8 +79,13 @@ def tell_next(
         after_ms = SystemClock().now_ms()
     else:
         after_ms = int(after.replace(tzinfo=UTC).timestamp() * 1000)
-    for tick_ms, cron in islice(merge(*(_ticks(each, after_ms) for each in crons)), count):
-        click.echo(f"{when(iso(tick_ms))}  {cron}")
+    ticks = islice(merge(*(_ticks(each, after_ms) for each in crons)), count)
+    rows = [{"cron": cron, "next": iso(tick_ms)} for tick_ms, cron in ticks]
+    if as_json:
+        click.echo(pretty(rows))
+        return
+    for each in rows:
+        click.echo(f"{when(each['next'])}  {each['cron']}")
 
 
 @schedules.command()

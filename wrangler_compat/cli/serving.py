@@ -167,18 +167,24 @@ def _listen(options: DevOptions, config: WorkerConfig, opened: ExitStack) -> lis
 
     Raises:
         JournalLocked: a port is taken, and so is the journal of this project: the same process will have both.
-        ClickException: a port is taken, or the address is not this machine's.
+        ClickException: a port is taken, or the address is not this machine's, or none.
     """
     try:
         return bind(options, opened)
+    except (socket.gaierror, UnicodeError) as error:
+        reason = getattr(error, "strerror", "it is no name of a host")
+        raise click.ClickException(
+            f"There is no host {options.host}: {reason}. Choose another with --host."
+        ) from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE and options.journal_folder != ":memory:":
             lock = JournalLock(journal_path(config, options.journal_folder))
             lock.acquire()
             lock.release()
         address = f"{options.host or 'localhost'}:{options.port}"
+        option = "address with --host" if error.errno == errno.EADDRNOTAVAIL else "port with --port"
         raise click.ClickException(
-            f"Cannot listen on {address}: {error.strerror}. Choose another port with --port."
+            f"Cannot listen on {address}: {error.strerror}. Choose another {option}."
         ) from error
 
 

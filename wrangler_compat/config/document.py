@@ -48,8 +48,11 @@ class Document(NamedTuple):
     places: dict[KeyPath, Place]
 
     def place(self, at: KeyPath) -> Place:
-        """Give the place of `at`, or the nearest known one that encloses it."""
+        """Give the place of `at`, or of the first thing in it, or the nearest known one that encloses it."""
         while at not in self.places and at:
+            inside = [place for key, place in self.places.items() if key[: len(at)] == at]
+            if inside:  # the header of [a.b] is all that there is of [a]
+                return min(inside)
             at = at[:-1]
         return self.places.get(at, Place(1))
 
@@ -64,14 +67,28 @@ def read_document(path: Path) -> Document:
     Raises:
         ConfigError: it cannot be read or parsed.
     """
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
+    text = read_text(path)
     document = _read_toml(path, text) if path.suffix == ".toml" else _read_jsonc(path, text)
     if not isinstance(cast("object", document.data), dict):
         raise ConfigError(f"{document.where(())}: expected an object {{…}} at the top.")
     return document
+
+
+def read_text(path: Path) -> str:
+    """Read a file of the configuration.
+
+    Raises:
+        ConfigError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigError(
+            f"{path}:{line}: the byte 0x{error.object[error.start]:02x} is not UTF-8; save the file in that encoding."
+        ) from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def _read_jsonc(path: Path, text: str) -> Document:

@@ -7,6 +7,7 @@ and must repeat what it is bound to (workflows, vars, every other binding) (Clou
 from __future__ import annotations
 
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from emulator.domain.cron import parse_cron
@@ -23,6 +24,7 @@ from wrangler_compat.config.schema import (
     DefaultRetention,
     Section,
     WorkflowBinding,
+    WorkflowExport,
     WorkflowSettings,
 )
 from wrangler_compat.config.suppliers import read_suppliers
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
     from wrangler_compat.config.document import KeyPath
 
+_LOOKS_ALIKE = 0.8
+"""How much of two keys must be the same: of `workflow` and `workflows` 0.94, of no two that wrangler has."""
+
 
 def load_config(start: Path, environment: str | None = None) -> WorkerConfig:
     """Load the configuration of the project at `start`: its folder, one inside it, or the file.
@@ -42,7 +47,7 @@ def load_config(start: Path, environment: str | None = None) -> WorkerConfig:
         ConfigError: there is no file, or it has mistakes; all of them are told, one a line.
     """
     path = find_config(start)
-    reader = Reader(read_document(path))
+    reader = Reader(read_document(path), is_lenient=True)
     return _Loading(reader, environment).worker()
 
 
@@ -53,10 +58,9 @@ class _Loading:
         self.reader = reader
         self.path = reader.document.path
         self.environment = environment
-        self.warnings: list[str] = []
         self.at: KeyPath = ()
         self.raw = reader.document.data
-        self.top = reader.read(Section, self.raw, ()) or Section()
+        self.top = self._section()
         self.own = self.top
         if environment is not None:
             self._enter(environment)
@@ -71,13 +75,21 @@ class _Loading:
             return
         self.at = ("env", environment)
         self.raw = sections[environment]
-        self.own = self.reader.read(Section, self.raw, self.at) or Section()
+        self.own = self._section()
         for key in ("workflows", "vars"):
             if getattr(self.top, key) and getattr(self.own, key) is None:
-                self._warn(
+                self.reader.warn(
                     self.at,
                     f'"{key}" is at the top of the file, and environments do not inherit it.',
                 )
+
+    def _section(self) -> Section:
+        """Read the section that is at hand. Most of its keys are others'; one that looks like ours is told."""
+        names = Section.__struct_fields__
+        for key in self.raw.keys() - set(names):
+            for meant in get_close_matches(key, names, 1, _LOOKS_ALIKE):
+                self.reader.warn((*self.at, key), f'"{key}": perhaps "{meant}" is meant.')
+        return self.reader.read(Section, self.raw, self.at) or Section()
 
     def worker(self) -> WorkerConfig:
         own, top, root = self.own, self.top, self.path.parent
@@ -105,7 +117,7 @@ class _Loading:
             crons=crons,
             unsupplied=unsupplied_bindings(self.raw),
             suppliers=read_suppliers(root),
-            warnings=tuple(self.warnings),
+            warnings=tuple(self.reader.warnings),
         )
 
     def _main(self) -> Path:
@@ -133,7 +145,7 @@ class _Loading:
         for class_name, entry in ((self.own if base else self.top).exports or {}).items():
             at = (*base, "exports", class_name)
             is_workflow = entry.get("type") == "workflow"
-            if is_workflow and (settings := self.reader.read(WorkflowSettings, entry, at)):
+            if is_workflow and (settings := self.reader.read(WorkflowExport, entry, at)):
                 found.append((at, self._defined(settings, class_name, at)))
         self._report_twins(found)
         return tuple(workflow for _, workflow in found)
@@ -154,7 +166,7 @@ class _Loading:
     def _defined(self, entry: WorkflowSettings, class_name: str, at: KeyPath) -> WorkflowConfig:
         step_limit = entry.limits and entry.limits.steps
         if step_limit is not None and step_limit > MAX_PRODUCTION_STEPS:
-            self._warn(
+            self.reader.warn(
                 (*at, "limits", "steps"),
                 f'"{entry.name}" has a step limit of {step_limit:,}, which exceeds the production maximum of '
                 f"{MAX_PRODUCTION_STEPS:,}. This configuration may not work when deployed.",
@@ -183,7 +195,7 @@ class _Loading:
             return DEFAULT_RETENTION_MS
         try:
             if unit := unknown_unit(given):
-                self._warn(
+                self.reader.warn(
                     at,
                     f'got {given_text(given)}; there is no unit "{unit}", so that is milliseconds.',
                 )
@@ -228,6 +240,3 @@ class _Loading:
                     f'"{workflow.name}" is already the workflow of class {classes[workflow.name]}; '
                     f"expected another name for {workflow.class_name}.",
                 )
-
-    def _warn(self, at: KeyPath, text: str) -> None:
-        self.warnings.append(f"{self.reader.document.where(at)}: {text}")

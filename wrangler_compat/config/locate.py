@@ -16,10 +16,14 @@ def find_config(start: Path) -> Path:
     """Find the configuration of `start`, a project's folder (or one inside it) or the file itself.
 
     Raises:
-        ConfigError: there is none; the message names the files looked for.
+        ConfigError: there is none, or the file is none; the message names the files looked for.
     """
     start = start.resolve()
     if start.is_file():
+        if start.suffix not in (".json", ".jsonc", ".toml"):
+            raise ConfigError(
+                f"{start} is no wrangler file: give that ({', '.join(FILE_NAMES)}) or the folder of the project."
+            )
         return start
     for folder in (start, *start.parents):
         for name in FILE_NAMES:

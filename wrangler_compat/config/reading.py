@@ -2,7 +2,8 @@
 
 msgspec's `convert` does the checking, but stops at the first mistake. So objects are walked here, and
 `convert` gets one field at a time. What is allowed stands in the type, as the `description` of
-its `Meta`. Keys that the type does not have are left alone.
+its `Meta`. Keys that the type does not have are left alone, unless it forbids them: then nobody else reads that object, and a
+key that is not known is a typing mistake.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ import msgspec
 from emulator.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from wrangler_compat.config.document import Document, KeyPath, Place
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -44,10 +47,15 @@ _KINDS = {
 
 
 class Reader:
-    """Reads one document, and remembers its mistakes."""
+    """Reads one document, and remembers its mistakes.
 
-    def __init__(self, document: Document) -> None:
+    A key that is not known is a mistake, or with `is_lenient` a warning: a file that others read too may say more.
+    """
+
+    def __init__(self, document: Document, *, is_lenient: bool = False) -> None:
         self.document = document
+        self.warnings: list[str] = []
+        self._is_lenient = is_lenient
         self._mistakes: list[tuple[Place, str]] = []
 
     def report(self, at: KeyPath, problem: str) -> None:
@@ -56,6 +64,21 @@ class Reader:
         self._mistakes.append(
             (self.document.place(at), f"{self.document.where(at)}: {shown}{problem}")
         )
+
+    def warn(self, at: KeyPath, text: str) -> None:
+        """Remember what is no mistake, but worth a look."""
+        self.warnings.append(f"{self.document.where(at)}: {text}")
+
+    def refuse_unknown(self, given: Iterable[str], known: Iterable[str], at: KeyPath) -> None:
+        """Remember the keys of an object that are not known."""
+        names = list(known)
+        for key in given:
+            if key not in names:
+                problem = f"there is no such setting; expected one of: {', '.join(names)}."
+                if self._is_lenient:
+                    self.warn((*at, key), f"{key_text((*at, key))}: {problem}")
+                else:
+                    self.report((*at, key), problem)
 
     def finish(self) -> None:
         """Raise what was reported.
@@ -75,6 +98,8 @@ class Reader:
             self._refuse(value, kind, at)
             return None
         given = cast("dict[str, object]", value)
+        if kind.__struct_config__.forbid_unknown_fields:
+            self.refuse_unknown(given, kind.__struct_fields__, at)
         hints = get_type_hints(kind, include_extras=True)
         fields: dict[str, object] = {}
         complete = True

@@ -34,20 +34,20 @@ RetentionTime: TypeAlias = Annotated[
 ]
 
 
-class Limits(msgspec.Struct):
+class Limits(msgspec.Struct, forbid_unknown_fields=True):
     steps: Positive | None = None
 
 
-class Concurrency(msgspec.Struct):
+class Concurrency(msgspec.Struct, forbid_unknown_fields=True):
     limit: Positive | None = None
 
 
-class DefaultRetention(msgspec.Struct):
+class DefaultRetention(msgspec.Struct, forbid_unknown_fields=True):
     success_retention: RetentionTime | None = None
     error_retention: RetentionTime | None = None
 
 
-class WorkflowSettings(msgspec.Struct, kw_only=True):
+class WorkflowSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What a workflow is declared with, wherever that stands."""
 
     name: WorkflowName
@@ -66,12 +66,18 @@ class WorkflowBinding(WorkflowSettings, kw_only=True):
     script_name: Text | None = None
 
 
-class Triggers(msgspec.Struct):
+class WorkflowExport(WorkflowSettings, kw_only=True):
+    """An entry of `exports` that is a workflow."""
+
+    type: Literal["workflow"]
+
+
+class Triggers(msgspec.Struct, forbid_unknown_fields=True):
     crons: list[Text] | None = None
 
 
 class Section(msgspec.Struct, kw_only=True):
-    """The top of the file, or one `env.<NAME>`."""
+    """The top of the file, or one `env.<NAME>`. What else stands there is for others."""
 
     name: Text | None = None
     main: Text | None = None

@@ -20,6 +20,13 @@ TABLE = "tool.workflow-emulator.env"
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
+def place_of_supplier(root: Path, name: str) -> str:
+    """Where a binding is given its supplier: the file, the line, the table."""
+    table = read_tool_table(root, "env", entries="binding names")
+    file = "" if table is None else f"{table.reader.document.where((*table.at, name))}: "
+    return f"{file}[{TABLE}] {name}"
+
+
 def read_suppliers(root: Path) -> dict[str, str]:
     """Map the names of bindings to `module:factory`.
 

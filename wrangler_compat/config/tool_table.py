@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from wrangler_compat.config.document import read_document
 from wrangler_compat.config.reading import Reader
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wrangler_compat.config.document import KeyPath
+
+TABLES: Final = ("env", "webhooks")
+"""The tables that there are."""
 
 
 class ToolTable(NamedTuple):
@@ -33,10 +36,15 @@ def read_tool_table(root: Path, name: str, *, entries: str) -> ToolTable | None:
     if not path.is_file():
         return None
     reader = Reader(read_document(path))
-    at = ("tool", "workflow-emulator", name)
+    own = ("tool", "workflow-emulator")
+    at = (*own, name)
     table = cast("object", reader.document.data)
     for key in at:
-        table = cast("dict[str, object]", table).get(key, {}) if isinstance(table, dict) else None
+        if not isinstance(table, dict):
+            break
+        if key == name:
+            reader.refuse_unknown(cast("dict[str, object]", table), TABLES, own)
+        table = cast("dict[str, object]", table).get(key, {})
     if not isinstance(table, dict):
         reader.report(at, f"expected a table of {entries}.")
         table = {}

@@ -5,9 +5,11 @@ The files' grammar is python-dotenv's, which is imported only where there is suc
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from emulator.errors import ConfigError
+from wrangler_compat.config.document import read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +22,7 @@ def local_variables(root: Path, environment: str | None) -> dict[str, str]:
     `.env.<environment>`, `.env.local` and `.env.<environment>.local` are merged, later ones first in rank.
 
     Raises:
-        ConfigError: a line is not `NAME=value`.
+        ConfigError: a line is not `NAME=value`, or a file cannot be read.
     """
     own = [f".dev.vars.{environment}"] if environment else []
     for name in (*own, ".dev.vars"):
@@ -43,14 +45,13 @@ def _read(path: Path) -> dict[str, str]:
 
     variables: dict[str, str] = {}
     mistakes: list[str] = []
-    with path.open(encoding="utf-8-sig") as stream:
-        for statement in parse_stream(stream):
-            text = statement.original.string
-            if statement.error or (statement.key and statement.value is None):
-                line = statement.original.line + text[: len(text) - len(text.lstrip())].count("\n")
-                mistakes.append(f"{path}:{line}: got {text.strip()!r}; expected NAME=value.")
-            elif statement.key and statement.value is not None:
-                variables[statement.key] = statement.value
+    for statement in parse_stream(StringIO(read_text(path))):
+        text = statement.original.string
+        if statement.error or (statement.key and statement.value is None):
+            line = statement.original.line + text[: len(text) - len(text.lstrip())].count("\n")
+            mistakes.append(f"{path}:{line}: got {text.strip()!r}; expected NAME=value.")
+        elif statement.key and statement.value is not None:
+            variables[statement.key] = statement.value
     if mistakes:
         raise ConfigError("\n".join(mistakes))
     return variables

@@ -38,6 +38,7 @@ from wrangler_compat.rest.operations import Operations
 from wrangler_compat.rest.requests import (
     DEFAULT_PAGE_ROWS,
     MAX_PAGE_ROWS,
+    Body,
     Query,
     convert,
     instance_key,
@@ -65,14 +66,14 @@ _WAIT: Final = re.compile(r"([0-9]{1,4})s", re.ASCII)
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class ResumeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ResumeBody(Body, frozen=True):
     """A payload for whoever holds a token, where the token is no part of the path."""
 
     token: str
     payload: Any = None
 
 
-class WakeUpBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class WakeUpBody(Body, frozen=True, rename="camel"):
     """Which sleeps to end: those of these names with their number, such as `nap-1`, or all."""
 
     correlation_ids: tuple[str, ...] | None = None
@@ -154,7 +155,7 @@ class _HooksApi:
         return await self._resume(request, given.token, given.payload)
 
     async def _resume(self, request: Request, token: str, payload: object) -> Response:
-        resume_id = request.headers.get("idempotency-key")
+        resume_id = _resume_id(request)
         hook = await resume_hook_of(self._host, "", token, payload, resume_id)
         answer = {"runId": hook.run_id, "hookId": hook.hook_id, "resumeId": resume_id}
         return success(answer, status=202)
@@ -191,6 +192,15 @@ class _HooksApi:
             "metadata": values.plain(values.encode(hook.metadata, "the metadata")),
             "isWebhook": hook.is_webhook,
         } | ({} if until_ms is None else {"retainUntil": iso(until_ms)})
+
+
+def _resume_id(request: Request) -> str | None:
+    """What the sender calls the payload. Starlette reads headers as Latin-1; senders write UTF-8."""
+    given = request.headers.get("idempotency-key")
+    try:
+        return given and given.encode("latin-1").decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput("Idempotency-Key: expected a text in UTF-8") from error
 
 
 def _read_cursor(text: str) -> tuple[int, str]:

@@ -38,7 +38,11 @@ MAX_WANTED_ATTRIBUTES: Final = 8
 MAX_PAGE: Final = 2**53 - 1
 """The largest whole number that JavaScript has."""
 
-_BAD_OPTION: Final = re.compile(r"Invalid enum value .* - at `\$\.([a-z_.]+)`", re.DOTALL)
+_BAD_OPTION: Final = re.compile(r"Invalid enum value .* - at `\$([a-z_.\[\]0-9]+)`", re.DOTALL)
+_UNKNOWN_KEY: Final = re.compile(
+    r"Object contains unknown field `.*?`(?: - at `\$([a-z_.\[\]0-9]+)`)?", re.DOTALL
+)
+_STEP_OF_PATH: Final = re.compile(r"\.([a-z_]+)|\[[0-9]+\]")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME: Final = r"T\d\d:\d\d(:\d\d(\.\d+)?)?"
@@ -48,14 +52,18 @@ _DATETIME: Final = re.compile(rf"\d{{4}}-\d\d-\d\d({_TIME}(Z|[+-]\d\d:\d\d)?)?",
 S = TypeVar("S")
 
 
-class Retention(msgspec.Struct, frozen=True):
+class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is sent: these keys and no others. A misspelt one would be something that is asked for and not done."""
+
+
+class Retention(Body, frozen=True):
     """How long a finished instance is kept: milliseconds or a duration text; None for the default."""
 
     success_retention: int | str | None = None
     error_retention: int | str | None = None
 
 
-class RestartTarget(msgspec.Struct, frozen=True):
+class RestartTarget(Body, frozen=True):
     """The step to restart from: its name in the code, the how-many-th of that name."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_STEP_NAME_CHARS)]
@@ -63,7 +71,7 @@ class RestartTarget(msgspec.Struct, frozen=True):
     kind: Literal["do", "sleep", "waitForEvent"] = msgspec.field(name="type", default="do")
 
 
-class StatusChange(msgspec.Struct, frozen=True):
+class StatusChange(Body, frozen=True):
     """The body of a change of status."""
 
     status: Literal["pause", "resume", "terminate", "restart"]
@@ -95,7 +103,7 @@ _Attributes = Annotated[
 ]
 
 
-class Claims(msgspec.Struct, frozen=True):
+class Claims(Body, frozen=True):
     """What an instance can begin with (Workflow SDK: atomic start). The binding checks it: see `bindings.workflow`."""
 
     hook: _Hook = None
@@ -157,26 +165,26 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class StepsLimit(msgspec.Struct, frozen=True):
+class StepsLimit(Body, frozen=True):
     """`limits` of a workflow."""
 
     steps: _Positive | None = None
 
 
-class ConcurrencyLimit(msgspec.Struct, frozen=True):
+class ConcurrencyLimit(Body, frozen=True):
     """`concurrency` of a workflow."""
 
     limit: _Positive | None = None
 
 
-class CronSchedule(msgspec.Struct, frozen=True):
+class CronSchedule(Body, frozen=True):
     """One of the `schedules` of a workflow."""
 
     cron: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_CRON_CHARS)]
 
 
-class WorkflowUpdate(msgspec.Struct, frozen=True):
-    """The body that deploys a workflow."""
+class WorkflowUpdate(Body, frozen=True):
+    """The body that deploys a workflow. The jurisdiction, which `wrangler deploy` sends, means nothing here."""
 
     class_name: _Name
     script_name: _Name
@@ -184,6 +192,7 @@ class WorkflowUpdate(msgspec.Struct, frozen=True):
     concurrency: ConcurrencyLimit | None = None
     default_retention: Retention | None = None
     schedules: list[CronSchedule] | None = None
+    jurisdiction: str | None = None
 
 
 def segment(request: Request, name: str) -> str:
@@ -244,26 +253,31 @@ def convert(body: object, shape: type[S]) -> S:
     try:
         return msgspec.convert({} if body is msgspec.UNSET else body, shape)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"Invalid input: {error}{_options_at(str(error), shape)}") from error
+        raise InvalidInput(f"Invalid input: {error}{_allowed_at(str(error), shape)}") from error
 
 
-def _options_at(problem: str, shape: Any) -> str:
-    """What is allowed at the place where a text is none of some: msgspec does not say it."""
-    place = _BAD_OPTION.fullmatch(problem)
-    if place is None:
+def _allowed_at(problem: str, shape: Any) -> str:
+    """What is allowed at the place where a key is unknown, or a text is none of some: msgspec does not say it."""
+    found = _UNKNOWN_KEY.fullmatch(problem) or _BAD_OPTION.fullmatch(problem)
+    if found is None:
         return ""
-    kind = inspect.type_info(shape)
-    for name in place[1].split("."):
-        kind = _without_none(kind)
-        assert isinstance(kind, inspect.StructType)
-        [kind] = [field.type for field in kind.fields if field.encode_name == name]
-    kind = _without_none(kind)
-    options = (
-        kind.values
-        if isinstance(kind, inspect.LiteralType)
-        else [member.value for member in cast("inspect.EnumType", kind).cls]
-    )
-    return ", expected one of " + "|".join(f'"{option}"' for option in options)
+    kind = _without_none(inspect.type_info(shape))
+    for step in _STEP_OF_PATH.finditer(found[1] or ""):
+        if isinstance(kind, inspect.ListType):
+            kind = _without_none(kind.item_type)
+        else:
+            assert isinstance(kind, inspect.StructType)
+            [inner] = [each.type for each in kind.fields if each.encode_name == step[1]]
+            kind = _without_none(inner)
+    return ", expected one of " + "|".join(f'"{each}"' for each in _allowed(kind))
+
+
+def _allowed(kind: inspect.Type) -> list[str]:
+    if isinstance(kind, inspect.StructType):
+        return [field.encode_name for field in kind.fields]
+    if isinstance(kind, inspect.LiteralType):
+        return [str(value) for value in kind.values]
+    return [str(member.value) for member in cast("inspect.EnumType", kind).cls]
 
 
 def _without_none(kind: inspect.Type) -> inspect.Type:
@@ -276,13 +290,15 @@ def status_change(body: object) -> StatusChange:
     """A change of status.
 
     Raises:
-        InvalidInput: it is none, or has a rollback or a reason of something else than a termination.
+        InvalidInput: it is none, or has what another change has: a rollback, a reason, a step to restart from.
     """
     change = convert(body, StatusChange)
     if change.rollback and change.status != "terminate":
         raise InvalidInput("'rollback' is only valid when terminating.")
     if change.reason is not None and change.status != "terminate":
         raise InvalidInput("'reason' is only valid when terminating.")
+    if change.from_ is not None and change.status != "restart":
+        raise InvalidInput("'from' is only valid when restarting.")
     return change
 
 
@@ -290,12 +306,17 @@ def instance_ids(body: object) -> list[str]:
     """The ids of a batch to delete.
 
     Raises:
-        InvalidInput: it is not a list of 1 to 100 ids that an instance can have.
+        InvalidInput: it is not a list of 1 to 100 ids that an instance can have, or there are other keys.
     """
-    given = cast("dict[str, object]", body).get("instances") if isinstance(body, dict) else None
+    keys = cast("dict[str, object]", body) if isinstance(body, dict) else {}
+    given = keys.get("instances")
     if not isinstance(given, list):
         received = "undefined" if given is None else _type_name(given)
         raise InvalidInput(f"instances: Invalid input: expected array, received {received}")
+    for key in keys.keys() - {"instances"}:
+        raise InvalidInput(
+            f'Invalid input: Object contains unknown field `{key}`, expected one of "instances"'
+        )
     ids = cast("list[object]", given)
     if not ids:
         raise InvalidInput("instances: Too small: expected array to have >=1 items")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,12 +17,12 @@ from emulator.errors import EmulatorError, InvalidInput
 from emulator.projection.rendering import iso
 from wrangler_compat.rest.answers import crashed, remote_failure, success
 from wrangler_compat.rest.operations import Operations
-from wrangler_compat.rest.requests import convert, read_json, segment
+from wrangler_compat.rest.requests import Body, convert, read_json, segment
 
 PREFIX: Final = "/cdn-cgi/schedules"
 
 
-class Fire(msgspec.Struct):
+class Fire(Body, frozen=True):
     """Which of a workflow's schedules to fire; it need not be told if there is one."""
 
     cron: str | None = None

@@ -28,7 +28,7 @@ InstanceId = Annotated[
 ]
 
 
-class InstanceIds(msgspec.Struct):
+class InstanceIds(Shape):
     """The body that names instances to delete."""
 
     instances: Annotated[

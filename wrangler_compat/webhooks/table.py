@@ -54,7 +54,7 @@ _URL_PATH: Final = re.compile(r"/[^\s?#]*")
 _OWN_PATHS: Final = re.compile(r"/(cdn-cgi|client/v4)(/.*)?")
 
 
-class _Entry(msgspec.Struct, kw_only=True):
+class _Entry(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The table of one path."""
 
     workflow: Text
@@ -118,8 +118,6 @@ class _Reading:
         """Read it; None if a mistake was reported that leaves nothing to go on with."""
         self._check_path(path)
         entry = self.reader.read(_Entry, value, self.at)
-        if isinstance(value, dict):
-            self._check_keys(msgspec.convert(value, dict[str, object]))
         if entry is None:
             return None
         if entry.workflow not in self.workflows:
@@ -141,12 +139,6 @@ class _Reading:
             self.reader.report(self.at, 'expected a path, such as "/webhooks/payments".')
         elif _OWN_PATHS.fullmatch(path):
             self.reader.report(self.at, "the emulator itself answers there; expected another path.")
-
-    def _check_keys(self, given: dict[str, object]) -> None:
-        known = _Entry.__struct_fields__
-        for key in given.keys() - set(known):
-            problem = f"there is no such setting; expected one of: {', '.join(known)}."
-            self.reader.report((*self.at, key), problem)
 
     def _template(self, key: str, text: str, check: Callable[[object], object]) -> Template | None:
         template = self._parse(key, text, parse_template)

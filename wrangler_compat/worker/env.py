@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bindings.convert import with_attributes
 from emulator.errors import WorkerLoadError
-from wrangler_compat.config.suppliers import TABLE
+from wrangler_compat.config.suppliers import TABLE, place_of_supplier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,34 +56,43 @@ async def make_env(
     is imported as user code is: within `wrangler_compat.worker.loader.project_imports`.
 
     Raises:
-        WorkerLoadError: a supplier is not there or takes other arguments.
+        WorkerLoadError: a supplier is not there or takes other arguments; the message says where it is named.
     """
     variables = {name: with_attributes(value) for name, value in config.vars.items()}
     supplied: dict[str, object] = dict(stand_ins or {})
     for name, factory in config.suppliers.items():
         if name in supplied:
             continue
-        made = _call_supplier(_find_supplier(name, factory), factory, variables)
+        try:
+            made = _call_supplier(_find_supplier(factory), variables)
+        except _NoSupplier as error:
+            place = place_of_supplier(config.root, name)
+            raise WorkerLoadError(f'{place} = "{factory}": {error}.') from error.__cause__
         supplied[name] = await made if inspect.isawaitable(made) else made
     unsupplied = {name: kind for name, kind in config.unsupplied.items() if name not in supplied}
     return Env({**variables, **bindings, **supplied}, unsupplied)
 
 
-def _find_supplier(name: str, factory: str) -> Callable[..., object]:
+class _NoSupplier(Exception):
+    """What is wrong with a supplier."""
+
+
+def _find_supplier(factory: str) -> Callable[..., object]:
     module_name, _, attribute = factory.partition(":")
-    found: object = importlib.import_module(module_name)
+    try:
+        found: object = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # it is there, and imports what is not
+        raise _NoSupplier(f"there is no module {error.name!r}") from error
     for part in attribute.split("."):
         found = getattr(found, part, None)
     if not callable(found):
-        raise WorkerLoadError(
-            f"[{TABLE}] {name} = {factory!r}: {module_name} has no function {attribute!r}."
-        )
+        raise _NoSupplier(f"{module_name} has no function {attribute!r}")
     return found
 
 
-def _call_supplier(
-    supplier: Callable[..., object], factory: str, variables: dict[str, object]
-) -> object:
+def _call_supplier(supplier: Callable[..., object], variables: dict[str, object]) -> object:
     try:
         signature = inspect.signature(supplier)
     except ValueError:  # some classes written in C have none
@@ -94,6 +103,4 @@ def _call_supplier(
         except TypeError:
             continue
         return supplier(*arguments)
-    raise WorkerLoadError(
-        f"[{TABLE}] {factory!r} takes {signature}; expected no argument, or one: the variables."
-    )
+    raise _NoSupplier(f"it takes {signature}; expected no argument, or one: the variables")

@@ -276,6 +276,12 @@ async def test_a_url_where_nobody_answers_or_that_is_none_is_named() -> None:
         assert type(await refused(orders.create())) is ConfigError
 
 
+@pytest.mark.parametrize("token", ["é", ""])
+def test_a_token_that_no_header_can_hold_is_refused(token: str) -> None:
+    with pytest.raises(ConfigError, match="The API token can only have"):
+        HttpWorkflow("http://localhost", "orders", token=token)
+
+
 @pytest.mark.parametrize("status", [200, 404, 502])
 async def test_another_server_is_no_emulator(status: int) -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(status, text="<html>"))

@@ -41,13 +41,21 @@ def test_help_imports_no_server() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("option", ["--durability=never", "--max-live=-1", "--port=x"])
+@pytest.mark.parametrize(
+    "option", ["--durability=never", "--max-live=-1", "--port=x", "--port=-1", "--port=65536"]
+)
 def test_an_option_that_is_not_valid_is_refused_before_anything_starts(
     tmp_path: Path, option: str
 ) -> None:
     result = CliRunner().invoke(main, ["dev", str(tmp_path), option])
     assert result.exit_code == 2
     assert option.partition("=")[0] in result.output
+
+
+def test_a_token_that_no_request_can_have_is_refused(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["dev", str(tmp_path), "--api-token", "é"])
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert "The API token can only have" in result.output
 
 
 def test_an_error_with_no_frame_of_the_user_is_told_whole(tmp_path: Path) -> None:

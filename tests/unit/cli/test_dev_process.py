@@ -98,6 +98,15 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     assert "Traceback" not in said
 
 
+def test_a_host_that_is_none_is_told(tmp_path: Path) -> None:
+    # A label of 64 characters is no name, so nobody is asked for it.
+    host = f"{'a' * 64}.invalid"
+    code, said = fails(write_project(tmp_path), "--host", host, "--api-token", "s3cret")
+    assert code == 1
+    assert said.startswith(f"Error: There is no host {host}: ")
+    assert said.endswith("Choose another with --host.\n")
+
+
 def test_a_mistake_in_the_configuration_is_told_plainly(tmp_path: Path) -> None:
     folder = write_project(tmp_path, wrangler='{ "main": 1 }')
     code, said = fails(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,8 @@ def test_the_next_times_of_a_workflow_are_told_without_an_emulator(tmp_path: Pat
     ]
     done = ask("next", "shop", "-n", "1", *start)
     assert done.stdout == "2026-12-20 00:30:00.000Z  */30 * * * *\n"
+    done = ask("next", "shop", "-n", "1", *start, "--json")
+    assert json.loads(done.stdout) == [{"cron": "*/30 * * * *", "next": "2026-12-20T00:30:00.000Z"}]
 
 
 def test_from_now_on_there_are_five(tmp_path: Path) -> None:

@@ -156,3 +156,12 @@ def test_an_instance_is_described_with_its_hooks(emulator: Served) -> None:
     followed = emulator.ask("instances", "describe", "collects", "one", "--follow")
     assert followed.exit_code == 0
     assert "for a payload of its hook" in followed.output
+
+
+def test_a_resume_id_may_have_any_letter(emulator: Served) -> None:
+    trigger(emulator, "one")
+    answers = [
+        json.loads(says(emulator, "resume", "one", "1", "--resume-id", "é-1", "--json"))
+        for _ in range(2)
+    ]
+    assert [each["resumeId"] for each in answers] == ["é-1", "é-1"]

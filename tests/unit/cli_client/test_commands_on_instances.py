@@ -107,6 +107,14 @@ def test_the_payload_of_an_event_is_an_empty_object_unless_given(
     assert detail["output"] == output
 
 
+def test_an_event_that_cannot_be_taken_is_not_said_to_be_sent(three: Served) -> None:
+    said = three.refuses("instances", "send-event", "waits", "two", "--type", "a.b")
+    assert "(workflow.invalid_event_type)" in said
+    three.says("instances", "terminate", "waits", "two")
+    said = three.refuses("instances", "send-event", "waits", "two", "--type", "answer")
+    assert "(instance.in_finite_state)" in said
+
+
 def test_a_payload_that_is_not_json_is_refused(three: Served) -> None:
     said = three.refuses(
         "instances", "send-event", "waits", "two", "--type", "answer", "--payload", "{a:1}"

@@ -45,9 +45,14 @@ def test_what_is_refused_is_one_line(emulator: Served, tmp_path: Path) -> None:
     file.write_text("def f(:\n")
     refused = run(emulator, "publish", "acme", "billing", "v1", str(file))
     assert refused.exit_code == 1
-    assert refused.stderr == "Error: main.py, line 1, column 7: invalid syntax\n"
+    assert refused.stderr == f"Error: {file}, line 1, column 7: invalid syntax\n"
     file.write_bytes(b"\xff")
     refused = run(emulator, "publish", "acme", "billing", "v1", str(file))
-    assert "cannot be read" in refused.stderr
+    assert f"{file} is no text in UTF-8" in refused.stderr
+    twin = tmp_path / "inner" / "broken.py"
+    twin.parent.mkdir()
+    twin.touch()
+    refused = run(emulator, "publish", "acme", "billing", "v1", str(file), str(twin))
+    assert "would both be the module broken" in refused.stderr
     refused = invoke("dynamic", "list", url="http://127.0.0.1:1")
     assert "No emulator answers" in refused.stderr

@@ -74,3 +74,53 @@ def test_the_token_is_sent_and_asked_for() -> None:
 def test_a_name_with_a_slash_stays_one_part_of_the_path(emulator: Served) -> None:
     said = emulator.refuses("instances", "describe", "waits", "one/status")
     assert said.endswith('Instance "one/status" does not exist')
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_name_of_dots_is_a_name_and_no_way_up(emulator: Served, name: str) -> None:
+    assert f'Workflow "{name}" does not exist' in emulator.refuses("describe", name)
+    for command in (["hooks", "get", name], ["streams", "read", "waits", "one", name]):
+        done = invoke(*command, url=emulator.url)
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert "does not exist" in done.stderr or f'"{name}"' in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["workflows", "describe", ""],
+        ["workflows", "instances", "describe", "waits", ""],
+        ["workflows", "instances", "send-event", "waits", "one", "--type", ""],
+        ["hooks", "get", ""],
+        ["streams", "read", "waits", "one", ""],
+    ],
+)
+def test_an_empty_name_is_refused_before_it_is_asked_for(command: list[str]) -> None:
+    done = invoke(*command, url="http://127.0.0.1:9")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "cannot be empty" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["workflows", "describe", "\udcff"],
+        ["workflows", "instances", "list", "waits", "--attribute", "a=\udcff"],
+        ["workflows", "instances", "send-event", "waits", "\udcff", "--type", "a"],
+        ["workflows", "instances", "send-event", "waits", "one", "--type", "\udcff"],
+        ["hooks", "resume", "a", "--resume-id", "\udcff"],
+    ],
+)
+def test_what_is_not_utf8_is_refused_in_words(command: list[str]) -> None:
+    done = invoke(*command, url="http://127.0.0.1:9")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert r"\udcff cannot be sent: it is no text in UTF-8." in done.stderr
+
+
+@pytest.mark.parametrize("token", ["é", "", " a", "a\nb"])
+def test_a_token_that_no_header_can_hold_is_refused_and_not_told(token: str) -> None:
+    done = invoke("workflows", "list", "--token", token, url="http://127.0.0.1:9")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == (
+        "Error: The API token can only have letters, digits, signs of ASCII and spaces between them.\n"
+    )

@@ -148,7 +148,7 @@ def test_a_syntax_error_has_its_line_and_column(
 def test_a_file_that_is_not_utf_8_is_refused_by_name(folder: Path) -> None:
     path = folder / "wrangler.json"
     path.write_bytes(b'{"name": "\xff"}')
-    with pytest.raises(ConfigError, match=r"wrangler\.json cannot be read"):
+    with pytest.raises(ConfigError, match=r"wrangler\.json:1: the byte 0xff is not UTF-8"):
         read_document(path)
 
 

@@ -24,7 +24,7 @@ FULL = """{
       "limits": { "steps": 500 }, "concurrency": { "limit": 4 },
       "schedules": "*/5 * * * *",
       "default_retention": { "success_retention": "7 days", "error_retention": 60000 },
-      "remote": true,
+      "jurisdiction": "eu",
     },
     { "name": "refund", "binding": "REFUNDS", "class_name": "Refund", "script_name": "bank" },
   ],

@@ -72,3 +72,11 @@ def test_lines_that_are_no_variables_are_refused_with_their_numbers(tmp_path: Pa
         f"{path}:4: got 'nonsense'; expected NAME=value.",
         f'{path}:5: got "B=\'open"; expected NAME=value.',
     ]
+
+
+@pytest.mark.parametrize("name", [".dev.vars", ".env"])
+def test_a_file_that_is_not_utf8_is_named_with_its_line(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"A=1\nB=caf\xe9\n")
+    with pytest.raises(ConfigError) as caught:
+        local_variables(tmp_path, None)
+    assert caught.value.message.startswith(f"{tmp_path / name}:2: the byte 0xe9 is not UTF-8")

@@ -28,6 +28,13 @@ def test_a_file_is_its_own_answer(tmp_path: Path) -> None:
     assert find_config(custom) == custom
 
 
+def test_a_file_of_another_kind_is_none(tmp_path: Path) -> None:
+    (tmp_path / "wrangler.json").touch()
+    (tmp_path / "entry.py").touch()
+    with pytest.raises(ConfigError, match=r"entry\.py is no wrangler file: give that \(wrangler\."):
+        find_config(tmp_path / "entry.py")
+
+
 def test_json_goes_before_jsonc_before_toml_as_in_wrangler(tmp_path: Path) -> None:
     for name in ("wrangler.toml", "wrangler.jsonc", "wrangler.json"):
         (tmp_path / name).touch()

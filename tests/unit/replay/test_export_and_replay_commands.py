@@ -123,12 +123,21 @@ def test_nothing_to_replay_is_an_error(recorded: tuple[Path, Path]) -> None:
     result = command("replay", project, "--from", folder, "--id", "order-2")
     assert result.exit_code == 1
     assert "nothing has been replayed" in result.output
+    result = command("replay", project, "--from", folder, "--id", "order-2", "--json")
+    assert (result.exit_code, verdicts(result)) == (1, [])
 
 
 def test_an_unknown_instance_cannot_be_exported(recorded: tuple[Path, Path]) -> None:
     result = command("export", "order-2", recorded[0])
     assert result.exit_code == 1
-    assert 'has no instance "order-2"' in result.output
+    assert result.output.endswith('has no instance "order-2".\n')
+
+
+def test_an_unknown_workflow_is_told_with_those_there_are(recorded: tuple[Path, Path]) -> None:
+    result = command("export", "order-1", recorded[0], "--workflow", "nope")
+    assert result.exit_code == 1
+    told = 'has no instance "order-1" of "nope", and the project no such workflow; it has: orders.'
+    assert told in result.output
 
 
 def test_a_project_where_nothing_has_run_has_no_journal(tmp_path: Path) -> None:

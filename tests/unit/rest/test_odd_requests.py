@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from emulator.domain.status import InstanceStatus
 from tests.unit.rest.emulated import LOCAL, REMOTE, emulated
 
 APIS = (LOCAL, REMOTE)
@@ -119,3 +120,106 @@ async def test_a_text_that_is_none_of_some_is_answered_with_all_of_them(
     async with emulated() as server:
         _, answer = await server.send("PATCH", f"{api}/echo/instances/x/status", body)
         assert told in str(answer)
+
+
+UNKNOWN_KEYS = [
+    ("POST", "/echo/instances", {"hok": "a"}, "hok", '"hook"|"min_retention"|"minRetention"'),
+    ("POST", "/echo/instances", {"hook": "a", "minRetentoin": 1}, "minRetentoin", '"minRetention"'),
+    ("PATCH", "/echo/instances/x/status", {"status": "terminate", "rolback": True}, "rolback", '"rollback"|"from"|"reason"'),
+    ("PATCH", "/echo/instances/x/status", {"status": "restart", "form": {"name": "a"}}, "form", '"from"'),
+    ("PATCH", "/echo/instances/x/status", {"status": "restart", "from": {"name": "a", "cuont": 1}}, "cuont", '"name"|"count"|"type"'),
+    ("POST", "/echo/instances/batch/delete", {"instances": ["a"], "id": "a"}, "id", '"instances"'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path", "body", "key", "allowed"), UNKNOWN_KEYS)
+@pytest.mark.parametrize("api", APIS)
+async def test_a_key_that_nobody_reads_is_refused_with_those_that_are(
+    api: str, method: str, path: str, body: object, key: str, allowed: str
+) -> None:
+    async with emulated() as server:
+        status, answer = await server.send(method, api + path, body)
+        assert status == 400
+        assert f"unknown field `{key}`" in str(answer)
+        assert allowed in str(answer)
+        assert await server.result("GET", f"{api}/echo/instances") == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "told"),
+    [
+        ("POST", f"{LOCAL}/echo/instances", {"instance_id": "a"}, '"id"|"params"'),
+        ("POST", f"{REMOTE}/echo/instances", {"id": "a"}, '"instance_id"|"params"'),
+        ("POST", f"{REMOTE}/echo/instances/batch", [{}, {"id": "a"}], "at `$[1]`"),
+        (
+            "POST",
+            f"{REMOTE}/echo/instances",
+            {"instance_retention": {"sucess_retention": 1}},
+            '"success_retention"|"error_retention"',
+        ),
+        ("PUT", f"{REMOTE}/echo", {"foo": 1}, '"class_name"|"script_name"|"limits"'),
+        (
+            "PUT",
+            f"{REMOTE}/echo",
+            {"class_name": "Work", "script_name": "shop", "schedules": [{"corn": "* * * * *"}]},
+            '"cron"',
+        ),
+    ],
+)
+async def test_the_key_of_another_api_is_refused_and_so_is_one_deep_inside(
+    method: str, path: str, body: object, told: str
+) -> None:
+    async with emulated() as server:
+        status, answer = await server.send(method, path, body)
+        assert status == 400
+        assert told in str(answer)
+        assert await server.result("GET", f"{REMOTE}/echo/instances") == []
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_only_a_restart_has_a_step_to_begin_with(api: str) -> None:
+    async with emulated() as server:
+        body = {"status": "resume", "from": {"name": "a"}}
+        status, answer = await server.send("PATCH", f"{api}/echo/instances/x/status", body)
+        assert status == 400
+        assert "'from' is only valid when restarting." in str(answer)
+
+
+async def test_a_deployment_by_wrangler_may_name_a_jurisdiction() -> None:
+    async with emulated() as server:
+        body = {"class_name": "Work", "script_name": "shop", "jurisdiction": "eu"}
+        assert (await server.result("PUT", f"{REMOTE}/echo", body))["name"] == "echo"
+
+
+@pytest.mark.parametrize("body", [{"ask": "pause", "payload": 1}, {"ask": "event", "type": "x"}])
+async def test_the_binding_is_refused_what_an_ask_does_not_have(body: object) -> None:
+    async with emulated() as server:
+        status, answer = await server.send(
+            "POST", "/cdn-cgi/workflow-emulator/echo/instances/x", body
+        )
+        assert status == 400
+        assert "has no" in str(answer)
+
+
+EVENT_TYPES = ("a.b", "a%2Fb", "a/b", "%ff", "odd%20type", "-a", "a" * 101)
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("event_type", EVENT_TYPES)
+async def test_an_event_that_no_wait_can_be_for_is_refused(api: str, event_type: str) -> None:
+    async with emulated() as server:
+        await server.create("waits", "w-1")
+        url = f"{api}/waits/instances/w-1/events/{event_type}"
+        status, answer = await server.send("POST", url, {})
+        assert status == 400
+        assert "(workflow.invalid_event_type)" in str(answer)
+
+
+@pytest.mark.parametrize(("api", "expected"), [(LOCAL, 500), (REMOTE, 400)])
+async def test_an_event_to_a_finished_instance_is_refused(api: str, expected: int) -> None:
+    async with emulated() as server:
+        await server.create("echo", "e-1")
+        await server.becomes("echo", "e-1", InstanceStatus.COMPLETE)
+        status, answer = await server.send("POST", f"{api}/echo/instances/e-1/events/approval", {})
+        assert status == expected
+        assert "(instance.in_finite_state)" in str(answer)

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from bindings import WorkflowInstance, WorkflowStep, wire
+from bindings.http import HttpWorkflow
 from emulator.domain.values import JsDict
 from tests.unit.bindings.hosts import transport_to
 from tests.unit.bindings.project import AT_ONCE, Project, in_virtual_time
@@ -187,3 +188,19 @@ async def test_streams_want_the_token() -> None:
         assert (await client.get(f"{URL}/one/streams/default")).status_code == 403
         headers = {"authorization": "Bearer secret"}
         assert (await client.get(f"{URL}/one/streams", headers=headers)).status_code == 200
+
+
+@in_virtual_time
+async def test_a_name_of_dots_is_the_name_of_a_stream() -> None:
+    async def dots(_: JsDict, step: WorkflowStep) -> None:
+        for name in (".", ".."):
+            await step.get_writable(name).write(name)
+
+    async with Project(dots) as project:
+        await project.ended(await project.workflow.create(id="one"))
+        transport = transport_to(project)
+        async with HttpWorkflow("http://localhost", "orders", transport=transport) as orders:
+            instance = await orders.get("one")
+            for name in (".", ".."):
+                assert (await instance.stream_info(name)).tailIndex == 0
+                assert [chunk async for chunk in instance.readable(namespace=name)] == [name]

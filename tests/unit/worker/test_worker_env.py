@@ -107,6 +107,27 @@ async def test_a_supplier_that_is_not_there_or_takes_more_is_refused(
         await make_env(supplied_by(config, "make"), {})
 
 
+async def test_a_supplier_whose_module_is_not_there_is_told_with_the_line_that_names_it(
+    tmp_path: Path, config: WorkerConfig
+) -> None:
+    file = tmp_path / "pyproject.toml"
+    file.write_text('[tool.workflow-emulator.env]\nCACHE = "nomod.inner:make"\n')
+    with pytest.raises(WorkerLoadError) as caught:
+        await make_env(load_config(config.path), {})
+    assert caught.value.message == (
+        f"{file}:2: [tool.workflow-emulator.env] CACHE = \"nomod.inner:make\": there is no module 'nomod'."
+    )
+
+
+async def test_what_the_module_of_a_supplier_imports_in_vain_is_its_own_mistake(
+    tmp_path: Path, config: WorkerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imports_in_vain.py").write_text("import nomod\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with pytest.raises(ModuleNotFoundError, match="nomod"):
+        await make_env(replace(config, suppliers={"CACHE": "imports_in_vain:make"}), {})
+
+
 def test_the_env_of_the_module_is_that_of_the_worker_that_runs() -> None:
     with current.running(Env({"A": 1}, {}), ExecutionContext()):
         assert current.env.A == 1
