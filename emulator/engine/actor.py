@@ -25,6 +25,7 @@ from emulator.domain.instance import InstanceKey
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
 from emulator.engine.incarnation import Incarnation
+from emulator.engine.notices import Notices
 from emulator.engine.programs import WorkflowDefinition
 from emulator.engine.streams import Streams
 from emulator.engine.tokens import TokenMaker
@@ -57,6 +58,7 @@ class InstanceActor:
         definition: WorkflowDefinition,
         timers: Timers,
         streams: Streams,
+        notices: Notices,
         post: Callable[[InstanceKey, Input], None],
         say: Callable[[Said], None],
         tokens: TokenMaker,
@@ -67,6 +69,7 @@ class InstanceActor:
         self.timers = timers
         self.tokens = tokens
         self.streams = streams
+        self.notices = notices
         self.stored_row: InstanceRow | None = None
         self.is_waking = False
         self._definition = definition
@@ -182,7 +185,7 @@ class InstanceActor:
         if self._incarnation is not None:
             self._incarnation.close()
         self._incarnation = Incarnation(effect.incarnation, self._definition, self.state, self)
-        self._incarnation.start()
+        self._incarnation.start(registering=effect.registering)
 
     def _interrupt(self, effect: Interrupt) -> None:
         if self._incarnation is None:

@@ -27,6 +27,7 @@ from emulator.core.effects import RequestSlot, ResolveStep
 from emulator.core.inputs import (
     BARRIERS,
     CreateRequested,
+    EventSent,
     HookRequested,
     Input,
     RestartRequested,
@@ -42,6 +43,7 @@ from emulator.engine.actor import InstanceActor
 from emulator.engine.admission import Admission, refill
 from emulator.engine.arrangements import Arrangements
 from emulator.engine.feed import Feed
+from emulator.engine.notices import Notices
 from emulator.engine.passes import OnePass
 from emulator.engine.programs import WorkflowDefinition, definition_of
 from emulator.engine.recovery import Recovery
@@ -92,6 +94,7 @@ class Engine:
         self.feed = Feed()
         self.ended: Callable[[InstanceState], None] | None = None
         self.streams = Streams(journal, self._wake)
+        self.notices = Notices()
         self._clock = clock
         self._max_live = max_live
         self._timers = Timers(clock)
@@ -352,8 +355,8 @@ class Engine:
     def _actor(self, number: int, state: InstanceState, tokens: TokenMaker) -> InstanceActor:
         definition = self.definitions[state.creation.workflow]
         return InstanceActor(
-            number, state, definition, self._timers, self.streams, self.post, self._put, tokens
-        )
+            number, state, definition, self._timers, self.streams, self.notices, self.post, self._put, tokens
+        )  # fmt: skip
 
     def _listen(self, turn: Turn, said: Said) -> None:
         """Decide on what user code says: it cannot be refused, and is stale if its instance has left memory since."""
@@ -384,6 +387,8 @@ class Engine:
                 decision = self._decide(turn, actor, item)
                 if decision.refusal is not None:
                     raise decision.refusal
+                if type(item) is EventSent:
+                    self.notices.untaken(actor.state, item.event_type)
                 answer = decision.told
             else:
                 assert not isinstance(item, Batch)

@@ -44,6 +44,7 @@ from emulator.domain.failure import Failure, exception_of, failure_of
 from emulator.domain.instance import InstanceKey
 from emulator.domain.steps import StepKey
 from emulator.engine.attempts import Attempt, Raised, Verdict
+from emulator.engine.notices import Notices, ReplayCheck
 from emulator.engine.outputs import PAGE_BYTES, PAGE_CHUNKS, StoredOutput, output_stream
 from emulator.engine.programs import RunEvent, WorkflowDefinition, uncaught
 from emulator.engine.step_code import (
@@ -85,6 +86,7 @@ class Host(Protocol):
     """What an incarnation needs of the engine."""
 
     key: InstanceKey
+    notices: Notices
     number: int
     timers: Timers
     tokens: TokenMaker
@@ -126,11 +128,14 @@ class Incarnation:
         self._attempts: dict[StepKey, Attempt] = {}
         self._is_watched = False
         self._reported = -1
+        self._check: ReplayCheck | None = None
 
     # the user's code
 
-    def start(self) -> None:
-        """Call `run()`."""
+    def start(self, *, registering: bool) -> None:
+        """Call `run()`. If that is only to find its rollback handlers, it need not get anywhere."""
+        if not registering:
+            self._check = ReplayCheck.of(self._state, self._host.notices)
         self._run = self._loop.create_task(self._run_program())
 
     async def _run_program(self) -> None:
@@ -169,6 +174,8 @@ class Incarnation:
     def _end(self, end: RunReturned | RunRaised) -> None:
         self.say_later()
         self._host.post(end)
+        if self._check is not None:
+            self._check.over()
 
     # what it asks
 
@@ -235,6 +242,8 @@ class Incarnation:
         future = self._pending[request.step] = self._loop.create_future()
         self._activity += 1
         self._unanswered += 1
+        if self._check is not None:
+            self._check.asked(request.step)
         self._host.post(request)
         try:
             return await future
@@ -462,6 +471,8 @@ class Incarnation:
         if seen == self._activity and self._is_at_rest():
             self._reported = seen
             self._host.post(RunParked(self.number))
+            if self._check is not None:
+                self._check.at_rest()
         else:
             self.watch()
 

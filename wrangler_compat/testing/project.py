@@ -87,6 +87,8 @@ class TestProject:
         self._project: assembly.Project | None = None
         self._opened = AsyncExitStack()
         self._hosting = ExitStack()
+        self.divergences: list[str] = []
+        """Replays that asked for other steps than the journal has: an error, unless the test takes it out of the list."""
 
     # what a test sets up
 
@@ -249,7 +251,11 @@ class TestProject:
         self._hosting.enter_context(hosting(ProjectHost(self)))
 
     def stop(self) -> None:
-        """Close the project and end the thread, whatever is unfinished."""
+        """Close the project and end the thread, whatever is unfinished.
+
+        Raises:
+            AssertionError: a replay asked for other steps than the journal has.
+        """
         self._hosting.close()
         thread, self._thread = self._thread, None
         if thread is not None:
@@ -257,6 +263,8 @@ class TestProject:
                 thread.block(self._close())
             finally:
                 thread.stop()
+        if self.divergences:
+            raise AssertionError("\n".join(self.divergences))
 
     def _started(self) -> assembly.Project:
         if self._subject is None:
@@ -279,6 +287,8 @@ class TestProject:
 
     async def _close(self) -> None:
         opened, self._opened = self._opened, AsyncExitStack()
+        if self._project is not None:
+            self.divergences += self._project.engine.notices.divergences
         self._project = None
         await opened.aclose()
 
