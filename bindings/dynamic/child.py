@@ -59,6 +59,7 @@ from emulator.domain import values
 from emulator.domain.duration import parse_duration
 from emulator.domain.failure import is_retryable
 from emulator.domain.instance import Creation
+from emulator.domain.limits import MAX_SLEEP_MS
 from emulator.domain.steps import StepKey
 from emulator.engine.incarnation import MOST_REFUSALS, PASSES_BETWEEN_OUTCOMES
 from emulator.engine.programs import RunEvent
@@ -346,7 +347,9 @@ class _Run:
             if request.until_ms is not None:
                 return messages.AskSleepUntil(self.number, ask, name, request.until_ms)
             assert request.duration_ms is not None
-            return messages.AskSleep(self.number, ask, name, request.duration_ms)
+            # Less than nothing is nothing, however much less.
+            duration_ms = max(request.duration_ms, -MAX_SLEEP_MS)
+            return messages.AskSleep(self.number, ask, name, duration_ms)
         assert request.timeout_ms is not None
         return messages.AskWait(self.number, ask, name, request.event_type, request.timeout_ms)
 

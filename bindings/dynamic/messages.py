@@ -12,7 +12,7 @@ import re
 import traceback
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -38,6 +38,11 @@ MAX_FRAME_BYTES: Final = 16 * 2**20
 
 LENGTH_BYTES: Final = 4
 NULL: Final = msgspec.Raw(b"null")
+
+_MOST: Final = 2**53 - 1
+Number = Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
+"""The numbers that a process can say: JSON has longer ones, which neither a journal nor a view can hold."""
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):
@@ -190,8 +195,8 @@ class AskDo(Message, frozen=True):
     `is_reserved`: its author has not written it, so it has a name of its own and counts as none (`StepContext.do_reserved`).
     """
 
-    run: int
-    ask: int
+    run: Count
+    ask: Count
     name: str
     config: StepConfig
     has_delay: bool
@@ -203,36 +208,36 @@ class AskDo(Message, frozen=True):
 class AskSleep(Message, frozen=True):
     """A run asks to sleep."""
 
-    run: int
-    ask: int
+    run: Count
+    ask: Count
     name: str
-    duration_ms: int
+    duration_ms: Number
 
 
 class AskSleepUntil(Message, frozen=True):
     """A run asks to sleep until an instant."""
 
-    run: int
-    ask: int
+    run: Count
+    ask: Count
     name: str
-    until_ms: int
+    until_ms: Number
 
 
 class AskWait(Message, frozen=True):
     """A run asks for an event."""
 
-    run: int
-    ask: int
+    run: Count
+    ask: Count
     name: str
     event_type: str
-    timeout_ms: int
+    timeout_ms: Number
 
 
 class AskHook(Message, frozen=True):
     """A run opens a hook, with a token or without; `metadata` is a stored value."""
 
-    run: int
-    ask: int
+    run: Count
+    ask: Count
     name: str | None
     token: str | None
     metadata: msgspec.Raw
@@ -243,19 +248,19 @@ class AskHook(Message, frozen=True):
 class AskReceive(Message, frozen=True):
     """A run asks for a payload of the hook that the ask `hook` has opened. A `turn` that was abandoned is asked `again`."""
 
-    run: int
-    ask: int
-    hook: int
-    turn: int
-    timeout_ms: int | None
-    again: int
+    run: Count
+    ask: Count
+    hook: Count
+    turn: Count
+    timeout_ms: Number | None
+    again: Count
 
 
 class DisposeHook(Message, frozen=True):
     """A run gives a hook up."""
 
-    run: int
-    hook: int
+    run: Count
+    hook: Count
 
 
 class InputCall(Message, frozen=True):
@@ -306,49 +311,49 @@ HostCall = InputCall | StatusCall | EndCall | FindCall | HookCall | ResumeCall
 class AskHost(Message, frozen=True):
     """Code of a run asks about the instances of its tenant."""
 
-    run: int
-    ask: int
+    run: Count
+    ask: Count
     call: HostCall
 
 
 class Abandon(Message, frozen=True):
     """A run has cancelled what it had asked for."""
 
-    run: int
-    ask: int
+    run: Count
+    ask: Count
 
 
 class Quiet(Message, frozen=True):
     """A run has reacted to its start, or to an answer: what it asks for because of that has been said."""
 
-    run: int
+    run: Count
 
 
 class Ended(Message, frozen=True):
     """`run()` has returned."""
 
-    run: int
+    run: Count
     value: msgspec.Raw
 
 
 class Failed(Message, frozen=True):
     """`run()` has raised."""
 
-    run: int
+    run: Count
     error: Told
 
 
 class Returned(Message, frozen=True):
     """A callback has returned."""
 
-    call: int
+    call: Count
     value: msgspec.Raw
 
 
 class Raised(Message, frozen=True):
     """A callback has raised; whether another attempt could help, and when, if that is a wish of the error's."""
 
-    call: int
+    call: Count
     error: Told
     retryable: bool
     retry_after: float | str | None = None

@@ -203,8 +203,6 @@ class RemoteRun:
         return messages.Answer(self._number, ask.ask, NULL)
 
     async def _sleep_until(self, ask: messages.AskSleepUntil) -> messages.Message:
-        if abs(ask.until_ms) >= 2**53:
-            raise InvalidDuration
         await self._step.sleep_until(check_step_name(ask.name), ask.until_ms)
         return messages.Answer(self._number, ask.ask, NULL)
 
@@ -238,7 +236,7 @@ class RemoteRun:
 
     async def _receive(self, ask: messages.AskReceive) -> messages.Message:
         hook, wait = self._hooks.get(ask.hook), (ask.hook, ask.turn)
-        if hook is None or not 1 <= ask.turn < 2**31 or ask.again < 0 or wait in self._receiving:
+        if hook is None or not 1 <= ask.turn < 2**31 or wait in self._receiving:
             raise InvalidHook("There is no such hook, or no such turn.")
         if ask.timeout_ms is not None and not 0 <= ask.timeout_ms <= MAX_WAIT_TIMEOUT_MS:
             raise InvalidDuration

@@ -106,6 +106,7 @@ async def tell(awaitable):
         told.append(f"{type(error).__name__}: {error}")
 
 await tell(step.sleep("nap", "400 days"))
+await step.sleep("back", -1e300)
 await tell(step.do("x", config={"retries": {"limit": -1, "delay": 1}})(lambda: 1)())
 @step.do("tuple", config={"retries": {"limit": 3, "delay": 1}})
 def tuple_():
