@@ -8,9 +8,10 @@ callback that the emulator wants called, numbered by the emulator.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import traceback
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
@@ -20,6 +21,7 @@ import emulator.errors
 from emulator.core.effects import HookOwner
 from emulator.core.inputs import HookRequested
 from emulator.domain.config import StepConfig
+from emulator.domain.duration import parse_duration
 from emulator.domain.failure import Failure, exception_of, failure_of
 from emulator.domain.hooks import MinRetention, named_in
 from emulator.domain.steps import StepKey
@@ -30,6 +32,12 @@ from emulator.timing.clock import SystemClock
 
 MAX_TRACE_CHARS: Final = 4_000
 """How much of a traceback goes into the log of the emulator."""
+
+MAX_TEXT_CHARS: Final = 2**18
+"""How much of what an exception says is told."""
+
+MAX_WISH_CHARS: Final = 256
+"""How long a duration can be that somebody writes."""
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -44,6 +52,9 @@ Number = Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
 """The numbers that a process can say: JSON has longer ones, which neither a journal nor a view can hold."""
 
+Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT_CHARS)]
+Wish = Annotated[str, msgspec.Meta(max_length=MAX_WISH_CHARS)]
+
 
 class Message(msgspec.Struct, frozen=True, tag=True):
     """Something that is said."""
@@ -55,11 +66,11 @@ class Told(msgspec.Struct, frozen=True):
     `trace` says where it comes from, for the log; of a long one the end.
     """
 
-    name: str
-    message: str
-    kind: str = ""
-    fields: dict[str, str] = {}
-    trace: str = ""
+    name: Text
+    message: Text
+    kind: Text = ""
+    fields: dict[Text, Text] = {}
+    trace: Text = ""
 
 
 # what the emulator says
@@ -356,7 +367,7 @@ class Raised(Message, frozen=True):
     call: Count
     error: Told
     retryable: bool
-    retry_after: float | str | None = None
+    retry_after: float | Wish | None = None
 
 
 class Pong(Message, frozen=True):
@@ -403,16 +414,26 @@ def told_of(error: BaseException) -> Told:
     """What is said of an exception."""
     failure = failure_of(error)
     kind = type(error).__name__ if isinstance(error, EmulatorError) else ""
-    return Told(failure.name, failure.message, kind, failure.fields or {})
+    fields = {field: _said(text) for field, text in (failure.fields or {}).items()}
+    return Told(_said(failure.name), _said(failure.message), kind, fields)
 
 
 def trace_of(error: BaseException) -> str:
-    """The lines of the tenant's code that an exception came through, as they go into the log: no control characters."""
+    """The lines of the tenant's code that an exception came through, as they go into the log."""
     found = traceback_of(error)
     if found is None or found[2] is None:
         return ""
-    text = "".join(traceback.format_exception(*found))
-    return _CONTROL.sub("?", text)[-MAX_TRACE_CHARS:]
+    return for_log("".join(traceback.format_exception(*found)))
+
+
+def for_log(trace: str) -> str:
+    """The end of a trace, without control characters."""
+    return _said(_CONTROL.sub("?", trace)[-MAX_TRACE_CHARS:])
+
+
+def _said(text: str, most: int = MAX_TEXT_CHARS) -> str:
+    """As much of a text as can be said: no halves of surrogate pairs, which UTF-8 lacks."""
+    return text[:most].encode(errors="replace").decode()
 
 
 def wish_of(error: RetryableError) -> float | str:
@@ -420,9 +441,10 @@ def wish_of(error: RetryableError) -> float | str:
     wish: Any = error.retry_after
     if isinstance(wish, datetime):
         return max(0.0, wish.timestamp() * 1000 - SystemClock().now_ms())
-    if isinstance(wish, timedelta):
-        return wish.total_seconds() * 1000
-    return wish if isinstance(wish, (int, float, str)) else str(wish)
+    if isinstance(wish, str):
+        return _said(wish, MAX_WISH_CHARS)
+    wish_ms = parse_duration(wish)
+    return wish_ms if math.isfinite(wish_ms) else str(wish_ms)  # JSON has no infinity
 
 
 def exception_told(told: Told) -> Exception:

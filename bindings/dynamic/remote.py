@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -12,7 +13,7 @@ import msgspec
 
 from bindings.dynamic import messages
 from bindings.dynamic.code import Code
-from bindings.dynamic.messages import Callee, Told, failure_told, told_of
+from bindings.dynamic.messages import Callee, Told, failure_told, for_log, told_of
 from bindings.dynamic.processes import TenantProcess
 from bindings.dynamic.serving import HostService
 from bindings.host import Host
@@ -30,6 +31,7 @@ from emulator.engine.steps import OpenHook, StepContext
 from emulator.errors import (
     InvalidDuration,
     InvalidHook,
+    InvalidStepConfig,
     NonRetryableError,
     PayloadTooLarge,
     ProgramLost,
@@ -39,6 +41,9 @@ from emulator.errors import (
 
 MOST_ASKS: Final = 20_000
 """How many steps a run may have asked for at a time: what nobody has answered is in the emulator's memory."""
+
+MAX_CONFIG_BYTES: Final = 4_096
+"""Of a step, as JSON. Durations may be texts, and what has been read of one is remembered."""
 
 NULL: Final = messages.NULL
 
@@ -254,6 +259,8 @@ class RemoteRun:
 
     def _checked(self, config: StepConfig, name: str) -> StepConfig:
         """The config, if it is one that the user's own code could have come by."""
+        if len(msgspec.json.encode(config)) > MAX_CONFIG_BYTES:
+            raise InvalidStepConfig(f'The config for "{name}" has over {MAX_CONFIG_BYTES} bytes.')
         given: dict[str, Any] = msgspec.to_builtins(config)
         if config.retries.delay == DYNAMIC_DELAY:
             given["retries"]["delay"] = self._delay
@@ -271,7 +278,9 @@ class RemoteRun:
     async def _delay(
         self, callee: Callee, context: AttemptContext, error: BaseException, /
     ) -> object:
-        return await self._called(callee, context, told_of(error))
+        delay = await self._called(callee, context, told_of(error))
+        # The process has read it already: a text, which might be of any length, is none that it makes.
+        return delay if isinstance(delay, int | float) else math.nan
 
     async def _called(
         self,
@@ -297,7 +306,7 @@ def _exception(told: Told) -> Exception:
 def _traced(error: Exception, told: Told) -> Exception:
     """Let the log show where in the tenant's code it comes from."""
     if told.trace:
-        error.add_note(f"In the process of the tenant:\n{told.trace.rstrip()}")
+        error.add_note(f"In the process of the tenant:\n{for_log(told.trace).rstrip()}")
     return error
 
 

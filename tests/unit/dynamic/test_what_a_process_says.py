@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from datetime import timedelta
+from typing import Any
+
 import msgspec
 import pytest
 
-from bindings.dynamic import messages
-from bindings.dynamic.messages import FromProcess
+from bindings.dynamic import create_dynamic_workflow_entrypoint, messages
+from bindings.dynamic.messages import FromProcess, frame, told_of, trace_of, wish_of
 from emulator.domain.config import PRODUCTION_DEFAULTS
 from emulator.domain.hooks import MinRetention, check_retention
 from emulator.domain.limits import MAX_HOOK_RETENTION_MS
-from emulator.errors import HookRetentionTooLong, InvalidHook
+from emulator.errors import (
+    HookRetentionTooLong,
+    InvalidHook,
+    RetryableError,
+    StepError,
+    WorkflowRunFailedError,
+)
+from emulator.timing.clock import SystemClock
+from tests.unit.dynamic.dispatcher import Dispatcher, source
 
 NOW_MS = 1_800_000_000_000
 NULL = messages.NULL
@@ -68,3 +80,98 @@ def test_a_number_that_no_journal_holds_is_no_message(said: messages.Message) ->
 def test_every_message_of_a_process_is_tried() -> None:
     tried = {type(said) for said in EVERYTHING}
     assert tried == {*FromProcess.__args__} - {messages.Pong}
+
+
+HUGE = "\ud800" + "x" * 20_000_000
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError(HUGE),
+        StepError(HUGE, HUGE),
+        WorkflowRunFailedError(run_id="a", error_name=HUGE, error_message=HUGE),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_can_be_said_whatever_it_says(error: Exception) -> None:
+    with pytest.raises(type(error)) as raised:
+        raise error
+    told = msgspec.structs.replace(told_of(error), trace=trace_of(raised.value))
+    said = messages.Raised(1, told, retryable=True)
+    size_bytes, body = messages.LENGTH_BYTES, frame(said)
+    assert msgspec.json.decode(body[size_bytes:], type=FromProcess) == said
+
+
+@pytest.mark.parametrize("field", ["name", "message", "kind", "trace"])
+def test_a_longer_one_is_no_message(field: str) -> None:
+    told = msgspec.structs.replace(messages.Told("a", "a"), **{field: "x" * 2**19})
+    with pytest.raises(msgspec.ValidationError, match=field):
+        msgspec.json.decode(msgspec.json.encode(messages.Failed(1, told)), type=FromProcess)
+
+
+@pytest.mark.parametrize(
+    ("wish", "told"),
+    [
+        ("5 minutes", "5 minutes"),
+        (timedelta(seconds=2), 2_000),
+        (HUGE, "?" + "x" * 255),
+        (math.inf, "inf"),
+        (10**400, "inf"),
+    ],
+    ids=["text", "timedelta", "huge text", "infinity", "huge number"],
+)
+def test_a_wish_to_be_tried_again_can_be_said(wish: Any, told: Any) -> None:
+    assert wish_of(RetryableError("again", retry_after=wish)) == told
+
+
+def dispatcher() -> Dispatcher:
+    workflow = create_dynamic_workflow_entrypoint(isolation="process")
+    return Dispatcher(workflow, clock=SystemClock())
+
+
+LONG_CONFIG = """
+await step.do("a", config={"timeout": "1" + " " * 5_000 + "second"})(lambda: 1)()
+"""
+LONG_DELAY = """
+from bindings.dynamic import child
+child.parse_duration = lambda _: "1" + " " * 5_000 + "second"
+
+@step.do("a", config={"retries": {"limit": 1, "delay": lambda _: 1}})
+def a():
+    raise ValueError("no")
+await a()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (LONG_CONFIG, 'The config for "a" has over 4096 bytes'),
+        (LONG_DELAY, "returned an invalid delay value"),
+    ],
+)
+async def test_a_duration_is_not_a_text_of_any_length(body: str, told: str) -> None:
+    """What a text means is remembered: a thousand of them would be in the memory of the emulator."""
+    async with dispatcher() as running:
+        assert told in (await running.outcome("acme", source(body)))["error"]["message"]
+
+
+FORGED_TRACE = """
+from bindings.dynamic import child
+child.trace_of = lambda _: "\\x1b[31m" + "x" * 100_000
+raise ValueError("no")
+"""
+
+
+async def test_what_a_process_says_for_the_log_is_short_and_plain_text(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with dispatcher() as running:
+        await running.outcome("acme", source(FORGED_TRACE))
+    [raised] = [each for each in caplog.records if "run() raised" in each.getMessage()]
+    assert raised.exc_info is not None
+    assert raised.exc_info[1] is not None
+    [note] = raised.exc_info[1].__notes__
+    assert "\x1b" not in note
+    assert len(note) < 5_000
