@@ -62,8 +62,8 @@ class ProcessLimits:
 class HostedRun(Protocol):
     """A run that a process has taken in."""
 
-    def hear(self, message: FromProcess) -> None:
-        """The process says something about it."""
+    def hear(self, message: FromProcess, size_bytes: int) -> None:
+        """The process says something about it, in so many bytes."""
         ...
 
     def lose(self, lost: ProgramLost) -> None:
@@ -198,13 +198,15 @@ class TenantProcess:
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         decoder = msgspec.json.Decoder(FromProcess)
         try:
-            while (body := await messages.read_frame(reader)) is not None:
-                self._hear(decoder.decode(body))
-        except (msgspec.DecodeError, RecursionError) as error:
+            # Of one that is being ended nothing is heard any more, however much it has said.
+            while not self._why and (body := await messages.read_frame(reader)) is not None:
+                self._hear(decoder.decode(body), len(body))
+        except Exception as error:
+            # Whatever goes wrong with what it says is its own loss, and nobody else's.
             self.kill(f"said what is no message ({error}) and was killed")
         await self._bury()
 
-    def _hear(self, message: FromProcess) -> None:
+    def _hear(self, message: FromProcess, size_bytes: int) -> None:
         self._patience_ends_s = self._loop.time() + self._limits.patience_s
         match message:
             case messages.Pong():
@@ -216,7 +218,7 @@ class TenantProcess:
             case _:
                 run = self._runs.get(message.run)
                 if run is not None:
-                    run.hear(message)
+                    run.hear(message, size_bytes)
 
     async def _bury(self) -> None:
         """The channel is closed: the process has ended, or is ended now."""

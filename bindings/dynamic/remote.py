@@ -112,7 +112,7 @@ class RemoteRun:
 
     # what the process says
 
-    def hear(self, message: messages.FromProcess) -> None:
+    def hear(self, message: messages.FromProcess, size_bytes: int) -> None:
         """Take in what it says about this run."""
         match message:
             case messages.Ended():
@@ -131,27 +131,39 @@ class RemoteRun:
                 # Not before the tasks of what was asked before it have begun.
                 asyncio.get_running_loop().call_soon(self._dispose, message.hook)
             case messages.AskHost():
-                self._service.hear(message.run, message.ask, message.call)
+                self._service.hear(message, size_bytes)
             case messages.Pong() | messages.Returned() | messages.Raised():
                 pass
             case _:
                 if self._end is not None:  # what crosses with `Stop` comes to nothing
-                    self._asked(message)
+                    self._asked(message, size_bytes)
 
-    def _asked(self, ask: messages.Ask) -> None:
+    def _asked(self, ask: messages.Ask, size_bytes: int) -> None:
+        if ask.ask in self._asks:
+            self._process.kill("has asked twice under one number and was killed")
+            return
+        if max(len(self._asks), len(self._hooks)) >= MOST_ASKS:
+            self._process.kill(f"has asked for more than {MOST_ASKS} steps or hooks at a time")
+        self._process.carry(size_bytes)
+        # Tasks begin in the order in which they are made, so steps are counted as they are in the process.
+        task = asyncio.ensure_future(self._answer(ask))
+        self._asks[ask.ask] = task
+        task.add_done_callback(partial(_done, self._asks, ask.ask, self._process, size_bytes))
+
+    def _step_of(self, ask: messages.Ask) -> Awaitable[messages.Message]:
         match ask:
             case messages.AskDo():
-                self._take(ask, self._do(ask))
+                return self._do(ask)
             case messages.AskSleep():
-                self._take(ask, self._sleep(ask))
+                return self._sleep(ask)
             case messages.AskSleepUntil():
-                self._take(ask, self._sleep_until(ask))
+                return self._sleep_until(ask)
             case messages.AskWait():
-                self._take(ask, self._wait(ask))
+                return self._wait(ask)
             case messages.AskHook():
-                self._take(ask, self._hook(ask), len(bytes(ask.metadata)))
+                return self._hook(ask)
             case messages.AskReceive():
-                self._take(ask, self._receive(ask))
+                return self._receive(ask)
 
     def lose(self, lost: ProgramLost) -> None:
         """The process has ended."""
@@ -162,20 +174,9 @@ class RemoteRun:
         if self._end is not None and not self._end.done():
             self._end.set_exception(error)
 
-    def _take(
-        self, ask: messages.Ask, asked: Awaitable[messages.Message], size_bytes: int = 0
-    ) -> None:
-        if max(len(self._asks), len(self._hooks)) >= MOST_ASKS:
-            self._process.kill(f"has asked for more than {MOST_ASKS} steps or hooks at a time")
-        self._process.carry(size_bytes)
-        # Tasks begin in the order in which they are made, so steps are counted as they are in the process.
-        task = asyncio.ensure_future(self._answer(ask, asked))
-        self._asks[ask.ask] = task
-        task.add_done_callback(partial(_done, self._asks, ask.ask, self._process, size_bytes))
-
-    async def _answer(self, ask: messages.Ask, asked: Awaitable[messages.Message]) -> None:
+    async def _answer(self, ask: messages.Ask) -> None:
         try:
-            answer = await asked
+            answer = await self._step_of(ask)
         except Exception as error:
             answer = messages.ErrorAnswer(self._number, ask.ask, told_of(error))
         # Until the process has reacted it is told nothing else.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from datetime import timedelta
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from bindings.dynamic import create_dynamic_workflow_entrypoint, messages
+from bindings.dynamic import create_dynamic_workflow_entrypoint, messages, serving
 from bindings.dynamic.messages import FromProcess, frame, told_of, trace_of, wish_of
+from bindings.dynamic.remote import RemoteRun
 from emulator.domain.config import PRODUCTION_DEFAULTS
 from emulator.domain.hooks import MinRetention, check_retention
 from emulator.domain.limits import MAX_HOOK_RETENTION_MS
@@ -175,3 +177,53 @@ async def test_what_a_process_says_for_the_log_is_short_and_plain_text(
     [note] = raised.exc_info[1].__notes__
     assert "\x1b" not in note
     assert len(note) < 5_000
+
+
+FLOOD = """
+from bindings.dynamic import messages
+life = step._context._life
+say = life._process.say
+for _ in range(50):
+    {flood}
+await step.sleep("nap", "1 hour")
+"""
+AGAIN = 'say(messages.AskSleep(life.number, 7, "nap", 1_000_000))'
+ASKED_AGAIN = 'say(messages.AskHost(life.number, 7, messages.EndCall("tenants", event.instanceId)))'
+LONG_NAMES = 'say(messages.AskWait(life.number, 100 + _, "x" * 2_000_000, "go", 1_000_000))'
+LONG_IDS = 'say(messages.AskHost(life.number, 100 + _, messages.FindCall("x" * 2_000_000)))'
+
+
+@pytest.mark.parametrize(
+    ("flood", "told"),
+    [
+        (AGAIN, "has asked twice under one number and was killed"),
+        (ASKED_AGAIN, "has asked twice under one number and was killed"),
+        (LONG_NAMES, "has said more than 64 MiB"),
+        (LONG_IDS, "has said more than 64 MiB"),
+    ],
+    ids=["again", "asked again", "long names", "long ids"],
+)
+async def test_what_waits_for_an_answer_is_counted(
+    flood: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: object) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    if "MiB" in told:  # the journal is too quick for the rest to pile up
+        monkeypatch.setattr(RemoteRun, "_step_of", never)
+        monkeypatch.setattr(serving, "_ask", never)
+    async with dispatcher() as running:
+        error = (await running.outcome("mallory", source(FLOOD.format(flood=flood))))["error"]
+        assert (error["name"], told in error["message"]) == ("ProgramLost", True), error
+
+
+async def test_whatever_goes_wrong_with_what_a_process_says_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise UnicodeError("what nobody has thought of")
+
+    monkeypatch.setattr(RemoteRun, "_asked", fail)
+    async with dispatcher() as running:
+        error = (await running.outcome("mallory", source("await step.sleep('nap', 1)")))["error"]
+        assert "said what is no message (what nobody has thought of)" in error["message"]
