@@ -125,7 +125,7 @@ class _Process:
             case messages.Forget():
                 self._runs.pop(message.run, None)
             case messages.Ping():
-                self.say(messages.Pong(time.process_time()))
+                self.say(messages.Pong(time.process_time(), message.number))
             case _:
                 if message.run in self._runs:
                     self._runs[message.run].hear(message)

@@ -189,7 +189,9 @@ class Forget(Message, frozen=True):
 
 
 class Ping(Message, frozen=True):
-    """Answer, if you can."""
+    """Answer, if you can. The number cannot be guessed: who says it has read this."""
+
+    number: int
 
 
 StepAnswer = Answer | EventAnswer | OwnerAnswer | ErrorAnswer
@@ -371,9 +373,10 @@ class Raised(Message, frozen=True):
 
 
 class Pong(Message, frozen=True):
-    """The process answers; how much CPU time it has used."""
+    """How much CPU time the process has used; `ping` is what it answers, if anything."""
 
     cpu_s: float
+    ping: Count | None = None
 
 
 Ask = AskDo | AskSleep | AskSleepUntil | AskWait | AskHook | AskReceive

@@ -4,11 +4,13 @@ Theory of operation
 ===================
 A tenant has one process, which all its incarnations share. It is started with an empty environment and without any open
 file but the channel, and sets its own limits before the tenant's code is there. It is asked again and again whether it
-still answers; an endless loop does not. When it ends, for whatever reason, all of its runs are lost (`ProgramLost`): the
+still answers; an endless loop does not, nor does one that speaks and never reads. When it ends, for whatever reason, all of its runs are lost (`ProgramLost`): the
 engine begins them again, and the first of them starts a new process.
 
 The limit on CPU time is one of the process's whole life. So that nobody meets it by living long, a process that has used
 half of it takes no new runs: a new one does, and the old one ends when its last run is over.
+
+What is long waits for its turn: the next is said when the process has read the last. So what it leaves unread fills no memory.
 
 What a process says is only data, and is checked as if a stranger had said it; one that says nonsense is killed.
 """
@@ -17,12 +19,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 import sys
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,6 +46,9 @@ START_PATIENCE_S: Final = 60.0
 
 MOST_CARRIED_BYTES: Final = 64 * 2**20
 """How much of values a process may have said that are not dealt with."""
+
+MOST_ANSWERS: Final = 16
+"""How many questions about instances are answered at a time: each answer may be large."""
 
 _BOOT: Final = (
     "import sys; sys.path[:0] = sys.argv[4:]; "
@@ -89,6 +95,9 @@ class TenantProcess:
         self._listening: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._idle: asyncio.TimerHandle | None = None
+        self.answering = asyncio.Semaphore(MOST_ANSWERS)
+        self._turn = asyncio.Lock()
+        self._ping: int | None = None
         self._patience_ends_s = 0.0
         self._last_number = 0
         self._carried_bytes = 0
@@ -143,8 +152,17 @@ class TenantProcess:
 
     def say(self, message: messages.Message) -> None:
         """Say something; nobody hears it any more when the process has ended."""
-        if self._lost is None and self._writer is not None:
+        if self._lost is None and not self._why and self._writer is not None:
             self._writer.write(messages.frame(message))
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[None]:
+        """Wait until something long can be said."""
+        assert self._writer is not None
+        async with self._turn:
+            with suppress(OSError):  # it has ended, and hears nothing
+                await self._writer.drain()
+            yield
 
     def take(self, run: HostedRun) -> int:
         """Take a run in; gives its number."""
@@ -169,8 +187,9 @@ class TenantProcess:
         self._last_number += 1
         number = self._last_number
         future = self._calls[number] = self._loop.create_future()
-        self.say(msgspec.structs.replace(make, call=number))
         try:
+            async with self.turn():
+                self.say(msgspec.structs.replace(make, call=number))
             return await future
         except asyncio.CancelledError:
             self.say(messages.Cancel(number))
@@ -186,6 +205,9 @@ class TenantProcess:
             self._why = self._why or why
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        if self._writer is not None:
+            # It may have handed the channel to a process that lives on; and what nobody has read goes.
+            self._writer.transport.abort()
 
     async def close(self) -> None:
         """End it and wait for that."""
@@ -207,10 +229,12 @@ class TenantProcess:
         await self._bury()
 
     def _hear(self, message: FromProcess, size_bytes: int) -> None:
-        self._patience_ends_s = self._loop.time() + self._limits.patience_s
         match message:
             case messages.Pong():
                 self.cpu_s = message.cpu_s
+                if message.ping is not None and message.ping == self._ping:
+                    self._ping = None
+                    self._patience_ends_s = self._loop.time() + self._limits.patience_s
             case messages.Returned() | messages.Raised():
                 future = self._calls.get(message.call)
                 if future is not None and not future.done():
@@ -254,7 +278,9 @@ class TenantProcess:
                 f"has not answered for {self._limits.patience_s:g} s (an endless loop?) and was killed"
             )
             return
-        self.say(messages.Ping())
+        if self._ping is None:
+            self._ping = secrets.randbits(53)
+            self.say(messages.Ping(self._ping))
         self._timer = self._loop.call_later(self._limits.patience_s / 4, self._watch)
 
     def _let_go(self, number: int) -> None:

@@ -81,26 +81,10 @@ class RemoteRun:
             Exception: what `run()` raised, as it is stored.
         """
         self._releases.append(self._step.hold())
-        assert event.code is not None
-        self._process.say(
-            messages.Start(
-                self._number,
-                self._scope,
-                event.code,
-                code.manifest(),
-                values.encode(event.payload, "params"),
-                event.timestamp_ms,
-                event.instance_id,
-                event.workflow_name,
-                env,
-                self._defaults,
-                self._step.step_limit,
-                self._step.hook_names(),
-                "" if self._host is None else self._host.webhook_url(""),
-            )
-        )
         assert self._end is not None, "a run goes once"
         try:
+            async with self._process.turn():
+                self._process.say(self._begin(event, code, env))
             return values.decode(await self._end)
         finally:
             self._end = (
@@ -109,6 +93,24 @@ class RemoteRun:
             self._process.say(messages.Stop(self._number))
             for task in self._asks.values():
                 task.cancel()
+
+    def _begin(self, event: RunEvent, code: Code, env: msgspec.Raw) -> messages.Start:
+        assert event.code is not None
+        return messages.Start(
+            self._number,
+            self._scope,
+            event.code,
+            code.manifest(),
+            values.encode(event.payload, "params"),
+            event.timestamp_ms,
+            event.instance_id,
+            event.workflow_name,
+            env,
+            self._defaults,
+            self._step.step_limit,
+            self._step.hook_names(),
+            "" if self._host is None else self._host.webhook_url(""),
+        )
 
     # what the process says
 
@@ -180,8 +182,14 @@ class RemoteRun:
         except Exception as error:
             answer = messages.ErrorAnswer(self._number, ask.ask, told_of(error))
         # Until the process has reacted it is told nothing else.
-        self._releases.append(self._step.hold())
-        self._process.say(answer)
+        release = self._step.hold()
+        try:
+            async with self._process.turn():
+                self._releases.append(release)
+                self._process.say(answer)
+        except asyncio.CancelledError:
+            release()  # it has not come to its turn
+            raise
 
     async def _do(self, ask: messages.AskDo) -> messages.Message:
         if ask.is_reserved:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from contextlib import nullcontext
 from typing import Any, Final
 
 import msgspec
@@ -71,14 +72,23 @@ class HostService:
         self._process.carry(-size_bytes)
 
     async def _answer(self, run: int, ask: int, call: HostCall) -> None:
+        # The end of an instance may be far away.
+        room = nullcontext() if isinstance(call, messages.EndCall) else self._process.answering
+        async with room:
+            answer = await self._made(run, ask, call)
+            async with self._process.turn():
+                self._process.say(answer)
+
+    async def _made(
+        self, run: int, ask: int, call: HostCall
+    ) -> messages.HostAnswer | messages.HostError:
         try:
             if self._host is None:
                 raise not_here("host")
             answer = msgspec.Raw(msgspec.json.encode(await _ask(self._host, call)))
         except Exception as error:
-            self._process.say(messages.HostError(run, ask, told_of(error)))
-        else:
-            self._process.say(messages.HostAnswer(run, ask, answer))
+            return messages.HostError(run, ask, told_of(error))
+        return messages.HostAnswer(run, ask, answer)
 
 
 async def _ask(host: Host, call: HostCall) -> Any:

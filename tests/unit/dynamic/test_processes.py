@@ -187,6 +187,21 @@ async def hang_up():
     os.closerange(3, 100)
 await hang_up()
 """
+ESCAPE = f"""
+import os
+@step.do("escape", {ONCE})
+async def escape():
+    if os.fork() == 0:
+        os.setsid()
+        channel = step._context._life._process._writer.get_extra_info("socket").fileno()
+        os.set_blocking(channel, True)
+        while os.read(channel, 2**16):
+            pass
+        os._exit(0)
+    while True:
+        pass
+await escape()
+"""
 
 
 @pytest.mark.parametrize(
@@ -198,6 +213,7 @@ await hang_up()
         (DEVOUR, {"memory_mib": 256}, "MemoryError", "over its limit of 256 MiB of memory"),
         (BABBLE, {}, "ProgramLost", "said what is no message"),
         (HANG_UP, {"patience_s": 1.0}, "ProgramLost", "of tenant"),
+        (ESCAPE, {"patience_s": 2.0}, "ProgramLost", "has not answered for 2 s"),
     ],
 )
 async def test_who_misbehaves_gets_a_clear_error_and_harms_nobody(

@@ -10,8 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from bindings.dynamic import create_dynamic_workflow_entrypoint, messages, serving
+from bindings.dynamic import (
+    ProcessLimits,
+    create_dynamic_workflow_entrypoint,
+    messages,
+    serving,
+)
 from bindings.dynamic.messages import FromProcess, frame, told_of, trace_of, wish_of
+from bindings.dynamic.processes import TenantProcess
 from bindings.dynamic.remote import RemoteRun
 from emulator.domain.config import PRODUCTION_DEFAULTS
 from emulator.domain.hooks import MinRetention, check_retention
@@ -227,3 +233,46 @@ async def test_whatever_goes_wrong_with_what_a_process_says_ends_the_process(
     async with dispatcher() as running:
         error = (await running.outcome("mallory", source("await step.sleep('nap', 1)")))["error"]
         assert "said what is no message (what nobody has thought of)" in error["message"]
+
+
+DEAF = """
+import os, time
+from bindings.dynamic import messages
+life = step._context._life
+channel = life._process._writer.get_extra_info("socket").fileno()
+os.set_blocking(channel, True)
+asked = 1_000
+while True:
+    os.write(channel, messages.frame(messages.Pong(0.0, 7)))
+    if asked < 1_100:
+        call = messages.StatusCall("tenants", event.payload)
+        os.write(channel, messages.frame(messages.AskHost(life.number, asked, call)))
+    asked += 1
+    time.sleep(0.002)
+"""
+
+
+async def test_a_process_that_never_reads_fills_no_memory_and_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unread_bytes: list[int] = []
+    say = TenantProcess.say
+
+    def measured(self: TenantProcess, message: messages.Message) -> None:
+        say(self, message)
+        assert self._writer is not None  # pyright: ignore[reportPrivateUsage]
+        unread_bytes.append(self._writer.transport.get_write_buffer_size())  # pyright: ignore[reportPrivateUsage]
+
+    monkeypatch.setattr(TenantProcess, "say", measured)
+    workflow = create_dynamic_workflow_entrypoint(
+        isolation="process", limits=ProcessLimits(patience_s=1.0)
+    )
+    async with Dispatcher(workflow, clock=SystemClock()) as running:
+        await running.publish("mallory", "v1", source("return 'x' * 1_000_000"))
+        large = await running.binding("mallory").create()
+        await running.ended("mallory", large)
+        await running.publish("mallory", "v2", source(DEAF))
+        deaf = await running.binding("mallory").create(params=large.id)
+        error = (await running.ended("mallory", deaf))["error"]
+        assert "has not answered for 1 s" in error["message"]
+    assert max(unread_bytes) < 3_000_000
