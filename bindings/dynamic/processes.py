@@ -99,6 +99,7 @@ class TenantProcess:
         self._turn = asyncio.Lock()
         self._ping: int | None = None
         self._patience_ends_s = 0.0
+        self._watch_due_s = 0.0
         self._last_number = 0
         self._carried_bytes = 0
         self._runs: weakref.WeakValueDictionary[int, HostedRun] = weakref.WeakValueDictionary()
@@ -143,7 +144,8 @@ class TenantProcess:
                 start_new_session=True,
             )
         reader, self._writer = await asyncio.open_connection(sock=ours)
-        self._patience_ends_s = self._loop.time() + START_PATIENCE_S
+        self._watch_due_s = self._loop.time()
+        self._patience_ends_s = self._watch_due_s + START_PATIENCE_S
         self._listening = asyncio.create_task(self._listen(reader))
         self._watch()
         self._rest()
@@ -272,8 +274,10 @@ class TenantProcess:
     # its life
 
     def _watch(self) -> None:
-        late_s = self._loop.time() - self._patience_ends_s
-        if late_s > 0:
+        now_s = self._loop.time()
+        # Time in which the emulator stood still is none of the process's: its answer may lie there unread.
+        self._patience_ends_s += now_s - self._watch_due_s
+        if now_s > self._patience_ends_s:
             self.kill(
                 f"has not answered for {self._limits.patience_s:g} s (an endless loop?) and was killed"
             )
@@ -281,7 +285,8 @@ class TenantProcess:
         if self._ping is None:
             self._ping = secrets.randbits(53)
             self.say(messages.Ping(self._ping))
-        self._timer = self._loop.call_later(self._limits.patience_s / 4, self._watch)
+        self._watch_due_s = now_s + self._limits.patience_s / 4
+        self._timer = self._loop.call_at(self._watch_due_s, self._watch)
 
     def _let_go(self, number: int) -> None:
         # The last reference may go in any thread.

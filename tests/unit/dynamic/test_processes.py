@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from typing import Any
@@ -306,6 +307,23 @@ return await burn()
         binding = running.binding("acme", plan="free")
         pids = [(await running.ended("acme", await binding.create()))["output"] for _ in range(2)]
         assert pids[0] != pids[1]
+
+
+async def test_a_process_is_not_blamed_for_time_in_which_the_emulator_stood_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with dispatcher() as running:
+        await running.publish("acme", "v1", source(WHERE))
+        instance = await running.binding("acme", plan="free").create()
+        await running.becomes("acme", instance, "waiting")
+        process = await running.process_of("acme")
+        loop = asyncio.get_running_loop()
+        time = loop.time
+        # The clock jumps, as it does for a loop that was held up: all timers are due, and late.
+        monkeypatch.setattr(loop, "time", lambda: time() + 25)
+        await instance.send_event(type="go")
+        first, second = (await running.ended("acme", instance))["output"]
+        assert first == second == process.pid
 
 
 RACES = """
