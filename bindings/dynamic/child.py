@@ -24,7 +24,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from contextvars import copy_context
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -66,7 +65,7 @@ from emulator.engine.programs import RunEvent
 from emulator.engine.step_code import AttemptContext, Compensation, RollbackCode, StepCode
 from emulator.engine.steps import StepContext
 from emulator.engine.streams import Writer, Writing
-from emulator.engine.threads import ThreadPerCall
+from emulator.engine.threads import call_code
 from emulator.engine.tokens import HookNames
 from emulator.errors import RetryableError, RollbackPhase
 from emulator.timing.clock import SystemClock
@@ -441,13 +440,13 @@ class _Run:
                 parse_duration(await answer if inspect.isawaitable(answer) else answer), "a delay"
             )
         if call.callee is Callee.STEP:
-            value: Any = await _called(self._code[call.step], context)
+            value: Any = await call_code(self._code[call.step], context)
             if hasattr(cast("object", type(value)), "__aiter__"):
                 raise not_here("steps that return streams")
         else:
             assert error is not None
             told = Compensation(context, error, values.decode(call.output))
-            value = await _called(self._rollbacks[call.step].code, told)
+            value = await call_code(self._rollbacks[call.step].code, told)
         label = call.step.label
         return values.encode(
             value,
@@ -463,18 +462,6 @@ class _Run:
         self._later.clear()
         for task in (*self._tasks, self._task):
             task.cancel()
-
-
-async def _called(code: StepCode, told: object) -> object:
-    if code.in_thread:
-        context = copy_context()
-        loop = asyncio.get_running_loop()
-        value = await loop.run_in_executor(
-            ThreadPerCall(), lambda: context.run(code.callback, told)
-        )
-    else:
-        value = code.callback(told)
-    return await value if inspect.isawaitable(value) else value
 
 
 def _end_with_the_emulator(channel_fd: int) -> None:
