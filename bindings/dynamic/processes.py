@@ -125,25 +125,13 @@ class TenantProcess:
     async def start(self) -> None:
         """Start it. It need not have answered yet."""
         ours, theirs = socket.socketpair()
-        with theirs:
-            limits = self._limits
-            numbers = (theirs.fileno(), limits.memory_mib, limits.cpu_s)
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                "-c",
-                _BOOT,
-                *map(str, numbers),
-                *_import_paths(),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                env={},
-                cwd="/",
-                start_new_session=True,
-            )
-        reader, self._writer = await asyncio.open_connection(sock=ours)
+        try:
+            with theirs:
+                self._process = await _spawn(theirs.fileno(), self._limits)
+            reader, self._writer = await asyncio.open_connection(sock=ours)
+        except BaseException:
+            ours.close()  # a process that is there already ends with it
+            raise
         self._watch_due_s = self._loop.time()
         self._patience_ends_s = self._watch_due_s + START_PATIENCE_S
         self._listening = asyncio.create_task(self._listen(reader))
@@ -345,6 +333,25 @@ class TenantProcesses:
         current = self._current.get(process.tenant)
         if current is not None and current.done() and not _is_of_use(current):
             del self._current[process.tenant]
+
+
+async def _spawn(channel_fd: int, limits: ProcessLimits) -> asyncio.subprocess.Process:
+    numbers = (channel_fd, limits.memory_mib, limits.cpu_s)
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-c",
+        _BOOT,
+        *map(str, numbers),
+        *_import_paths(),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        pass_fds=(channel_fd,),
+        env={},
+        cwd="/",
+        start_new_session=True,
+    )
 
 
 def _is_of_use(starting: asyncio.Task[TenantProcess]) -> bool:

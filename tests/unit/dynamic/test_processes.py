@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bindings.dynamic import ProcessLimits, create_dynamic_workflow_entrypoint
 from bindings.dynamic.messages import trace_of
+from bindings.dynamic.processes import TenantProcesses
 from emulator.domain.entries import AttemptFailed
+from emulator.errors import ProgramLost
 from emulator.journal.port import StoredInstance
 from emulator.timing.clock import SystemClock
 from tests.unit.dynamic.dispatcher import Dispatcher, key, saying, source
@@ -370,6 +374,21 @@ async def test_processes_end_with_the_emulator() -> None:
         assert pid is not None
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_a_process_that_cannot_be_started_leaves_nothing_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    processes = TenantProcesses(ProcessLimits())
+    opened = open_files()
+    with pytest.raises(ProgramLost, match="cannot be started") as lost:
+        await processes.of("acme")
+    assert open_files() == opened, lost
 
 
 FAILS = source(
