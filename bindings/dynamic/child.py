@@ -24,7 +24,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from contextvars import copy_context
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -59,13 +58,14 @@ from emulator.domain import values
 from emulator.domain.duration import parse_duration
 from emulator.domain.failure import is_retryable
 from emulator.domain.instance import Creation
+from emulator.domain.limits import MAX_SLEEP_MS
 from emulator.domain.steps import StepKey
 from emulator.engine.incarnation import MOST_REFUSALS, PASSES_BETWEEN_OUTCOMES
 from emulator.engine.programs import RunEvent
 from emulator.engine.step_code import AttemptContext, Compensation, RollbackCode, StepCode
 from emulator.engine.steps import StepContext
 from emulator.engine.streams import Writer, Writing
-from emulator.engine.threads import ThreadPerCall
+from emulator.engine.threads import call_code
 from emulator.engine.tokens import HookNames
 from emulator.errors import RetryableError, RollbackPhase
 from emulator.timing.clock import SystemClock
@@ -124,7 +124,7 @@ class _Process:
             case messages.Forget():
                 self._runs.pop(message.run, None)
             case messages.Ping():
-                self.say(messages.Pong(time.process_time()))
+                self.say(messages.Pong(time.process_time(), message.number))
             case _:
                 if message.run in self._runs:
                     self._runs[message.run].hear(message)
@@ -346,7 +346,9 @@ class _Run:
             if request.until_ms is not None:
                 return messages.AskSleepUntil(self.number, ask, name, request.until_ms)
             assert request.duration_ms is not None
-            return messages.AskSleep(self.number, ask, name, request.duration_ms)
+            # Less than nothing is nothing, however much less.
+            duration_ms = max(request.duration_ms, -MAX_SLEEP_MS)
+            return messages.AskSleep(self.number, ask, name, duration_ms)
         assert request.timeout_ms is not None
         return messages.AskWait(self.number, ask, name, request.event_type, request.timeout_ms)
 
@@ -438,13 +440,13 @@ class _Run:
                 parse_duration(await answer if inspect.isawaitable(answer) else answer), "a delay"
             )
         if call.callee is Callee.STEP:
-            value: Any = await _called(self._code[call.step], context)
+            value: Any = await call_code(self._code[call.step], context)
             if hasattr(cast("object", type(value)), "__aiter__"):
                 raise not_here("steps that return streams")
         else:
             assert error is not None
             told = Compensation(context, error, values.decode(call.output))
-            value = await _called(self._rollbacks[call.step].code, told)
+            value = await call_code(self._rollbacks[call.step].code, told)
         label = call.step.label
         return values.encode(
             value,
@@ -460,18 +462,6 @@ class _Run:
         self._later.clear()
         for task in (*self._tasks, self._task):
             task.cancel()
-
-
-async def _called(code: StepCode, told: object) -> object:
-    if code.in_thread:
-        context = copy_context()
-        loop = asyncio.get_running_loop()
-        value = await loop.run_in_executor(
-            ThreadPerCall(), lambda: context.run(code.callback, told)
-        )
-    else:
-        value = code.callback(told)
-    return await value if inspect.isawaitable(value) else value
 
 
 def _end_with_the_emulator(channel_fd: int) -> None:

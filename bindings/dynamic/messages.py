@@ -8,11 +8,12 @@ callback that the emulator wants called, numbered by the emulator.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import traceback
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -20,6 +21,7 @@ import emulator.errors
 from emulator.core.effects import HookOwner
 from emulator.core.inputs import HookRequested
 from emulator.domain.config import StepConfig
+from emulator.domain.duration import parse_duration
 from emulator.domain.failure import Failure, exception_of, failure_of
 from emulator.domain.hooks import MinRetention, named_in
 from emulator.domain.steps import StepKey
@@ -31,6 +33,12 @@ from emulator.timing.clock import SystemClock
 MAX_TRACE_CHARS: Final = 4_000
 """How much of a traceback goes into the log of the emulator."""
 
+MAX_TEXT_CHARS: Final = 2**18
+"""How much of what an exception says is told."""
+
+MAX_WISH_CHARS: Final = 256
+"""How long a duration can be that somebody writes."""
+
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 MAX_FRAME_BYTES: Final = 16 * 2**20
@@ -38,6 +46,14 @@ MAX_FRAME_BYTES: Final = 16 * 2**20
 
 LENGTH_BYTES: Final = 4
 NULL: Final = msgspec.Raw(b"null")
+
+_MOST: Final = 2**53 - 1
+Number = Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
+"""The numbers that a process can say: JSON has longer ones, which neither a journal nor a view can hold."""
+
+Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT_CHARS)]
+Wish = Annotated[str, msgspec.Meta(max_length=MAX_WISH_CHARS)]
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):
@@ -50,11 +66,11 @@ class Told(msgspec.Struct, frozen=True):
     `trace` says where it comes from, for the log; of a long one the end.
     """
 
-    name: str
-    message: str
-    kind: str = ""
-    fields: dict[str, str] = {}
-    trace: str = ""
+    name: Text
+    message: Text
+    kind: Text = ""
+    fields: dict[Text, Text] = {}
+    trace: Text = ""
 
 
 # what the emulator says
@@ -173,7 +189,9 @@ class Forget(Message, frozen=True):
 
 
 class Ping(Message, frozen=True):
-    """Answer, if you can."""
+    """Answer, if you can. The number cannot be guessed: who says it has read this."""
+
+    number: int
 
 
 StepAnswer = Answer | EventAnswer | OwnerAnswer | ErrorAnswer
@@ -190,8 +208,8 @@ class AskDo(Message, frozen=True):
     `is_reserved`: its author has not written it, so it has a name of its own and counts as none (`StepContext.do_reserved`).
     """
 
-    run: int
-    ask: int
+    run: Count
+    ask: Count
     name: str
     config: StepConfig
     has_delay: bool
@@ -203,36 +221,36 @@ class AskDo(Message, frozen=True):
 class AskSleep(Message, frozen=True):
     """A run asks to sleep."""
 
-    run: int
-    ask: int
+    run: Count
+    ask: Count
     name: str
-    duration_ms: int
+    duration_ms: Number
 
 
 class AskSleepUntil(Message, frozen=True):
     """A run asks to sleep until an instant."""
 
-    run: int
-    ask: int
+    run: Count
+    ask: Count
     name: str
-    until_ms: int
+    until_ms: Number
 
 
 class AskWait(Message, frozen=True):
     """A run asks for an event."""
 
-    run: int
-    ask: int
+    run: Count
+    ask: Count
     name: str
     event_type: str
-    timeout_ms: int
+    timeout_ms: Number
 
 
 class AskHook(Message, frozen=True):
     """A run opens a hook, with a token or without; `metadata` is a stored value."""
 
-    run: int
-    ask: int
+    run: Count
+    ask: Count
     name: str | None
     token: str | None
     metadata: msgspec.Raw
@@ -243,19 +261,19 @@ class AskHook(Message, frozen=True):
 class AskReceive(Message, frozen=True):
     """A run asks for a payload of the hook that the ask `hook` has opened. A `turn` that was abandoned is asked `again`."""
 
-    run: int
-    ask: int
-    hook: int
-    turn: int
-    timeout_ms: int | None
-    again: int
+    run: Count
+    ask: Count
+    hook: Count
+    turn: Count
+    timeout_ms: Number | None
+    again: Count
 
 
 class DisposeHook(Message, frozen=True):
     """A run gives a hook up."""
 
-    run: int
-    hook: int
+    run: Count
+    hook: Count
 
 
 class InputCall(Message, frozen=True):
@@ -306,58 +324,59 @@ HostCall = InputCall | StatusCall | EndCall | FindCall | HookCall | ResumeCall
 class AskHost(Message, frozen=True):
     """Code of a run asks about the instances of its tenant."""
 
-    run: int
-    ask: int
+    run: Count
+    ask: Count
     call: HostCall
 
 
 class Abandon(Message, frozen=True):
     """A run has cancelled what it had asked for."""
 
-    run: int
-    ask: int
+    run: Count
+    ask: Count
 
 
 class Quiet(Message, frozen=True):
     """A run has reacted to its start, or to an answer: what it asks for because of that has been said."""
 
-    run: int
+    run: Count
 
 
 class Ended(Message, frozen=True):
     """`run()` has returned."""
 
-    run: int
+    run: Count
     value: msgspec.Raw
 
 
 class Failed(Message, frozen=True):
     """`run()` has raised."""
 
-    run: int
+    run: Count
     error: Told
 
 
 class Returned(Message, frozen=True):
     """A callback has returned."""
 
-    call: int
+    call: Count
     value: msgspec.Raw
 
 
 class Raised(Message, frozen=True):
     """A callback has raised; whether another attempt could help, and when, if that is a wish of the error's."""
 
-    call: int
+    call: Count
     error: Told
     retryable: bool
-    retry_after: float | str | None = None
+    retry_after: float | Wish | None = None
 
 
 class Pong(Message, frozen=True):
-    """The process answers; how much CPU time it has used."""
+    """How much CPU time the process has used; `ping` is what it answers, if anything."""
 
     cpu_s: float
+    ping: Count | None = None
 
 
 Ask = AskDo | AskSleep | AskSleepUntil | AskWait | AskHook | AskReceive
@@ -398,16 +417,26 @@ def told_of(error: BaseException) -> Told:
     """What is said of an exception."""
     failure = failure_of(error)
     kind = type(error).__name__ if isinstance(error, EmulatorError) else ""
-    return Told(failure.name, failure.message, kind, failure.fields or {})
+    fields = {field: _said(text) for field, text in (failure.fields or {}).items()}
+    return Told(_said(failure.name), _said(failure.message), kind, fields)
 
 
 def trace_of(error: BaseException) -> str:
-    """The lines of the tenant's code that an exception came through, as they go into the log: no control characters."""
+    """The lines of the tenant's code that an exception came through, as they go into the log."""
     found = traceback_of(error)
     if found is None or found[2] is None:
         return ""
-    text = "".join(traceback.format_exception(*found))
-    return _CONTROL.sub("?", text)[-MAX_TRACE_CHARS:]
+    return for_log("".join(traceback.format_exception(*found)))
+
+
+def for_log(trace: str) -> str:
+    """The end of a trace, without control characters."""
+    return _said(_CONTROL.sub("?", trace)[-MAX_TRACE_CHARS:])
+
+
+def _said(text: str, most: int = MAX_TEXT_CHARS) -> str:
+    """As much of a text as can be said: no halves of surrogate pairs, which UTF-8 lacks."""
+    return text[:most].encode(errors="replace").decode()
 
 
 def wish_of(error: RetryableError) -> float | str:
@@ -415,9 +444,10 @@ def wish_of(error: RetryableError) -> float | str:
     wish: Any = error.retry_after
     if isinstance(wish, datetime):
         return max(0.0, wish.timestamp() * 1000 - SystemClock().now_ms())
-    if isinstance(wish, timedelta):
-        return wish.total_seconds() * 1000
-    return wish if isinstance(wish, (int, float, str)) else str(wish)
+    if isinstance(wish, str):
+        return _said(wish, MAX_WISH_CHARS)
+    wish_ms = parse_duration(wish)
+    return wish_ms if math.isfinite(wish_ms) else str(wish_ms)  # JSON has no infinity
 
 
 def exception_told(told: Told) -> Exception:

@@ -4,11 +4,13 @@ Theory of operation
 ===================
 A tenant has one process, which all its incarnations share. It is started with an empty environment and without any open
 file but the channel, and sets its own limits before the tenant's code is there. It is asked again and again whether it
-still answers; an endless loop does not. When it ends, for whatever reason, all of its runs are lost (`ProgramLost`): the
+still answers; an endless loop does not, nor does one that speaks and never reads. When it ends, for whatever reason, all of its runs are lost (`ProgramLost`): the
 engine begins them again, and the first of them starts a new process.
 
 The limit on CPU time is one of the process's whole life. So that nobody meets it by living long, a process that has used
 half of it takes no new runs: a new one does, and the old one ends when its last run is over.
+
+What is long waits for its turn: the next is said when the process has read the last. So what it leaves unread fills no memory.
 
 What a process says is only data, and is checked as if a stranger had said it; one that says nonsense is killed.
 """
@@ -17,12 +19,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 import sys
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,6 +47,9 @@ START_PATIENCE_S: Final = 60.0
 MOST_CARRIED_BYTES: Final = 64 * 2**20
 """How much of values a process may have said that are not dealt with."""
 
+MOST_ANSWERS: Final = 16
+"""How many questions about instances are answered at a time: each answer may be large."""
+
 _BOOT: Final = (
     "import sys; sys.path[:0] = sys.argv[4:]; "
     "from bindings.dynamic.child import main; main(*map(int, sys.argv[1:4]))"
@@ -62,8 +68,8 @@ class ProcessLimits:
 class HostedRun(Protocol):
     """A run that a process has taken in."""
 
-    def hear(self, message: FromProcess) -> None:
-        """The process says something about it."""
+    def hear(self, message: FromProcess, size_bytes: int) -> None:
+        """The process says something about it, in so many bytes."""
         ...
 
     def lose(self, lost: ProgramLost) -> None:
@@ -89,7 +95,11 @@ class TenantProcess:
         self._listening: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._idle: asyncio.TimerHandle | None = None
+        self.answering = asyncio.Semaphore(MOST_ANSWERS)
+        self._turn = asyncio.Lock()
+        self._ping: int | None = None
         self._patience_ends_s = 0.0
+        self._watch_due_s = 0.0
         self._last_number = 0
         self._carried_bytes = 0
         self._runs: weakref.WeakValueDictionary[int, HostedRun] = weakref.WeakValueDictionary()
@@ -115,26 +125,15 @@ class TenantProcess:
     async def start(self) -> None:
         """Start it. It need not have answered yet."""
         ours, theirs = socket.socketpair()
-        with theirs:
-            limits = self._limits
-            numbers = (theirs.fileno(), limits.memory_mib, limits.cpu_s)
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                "-c",
-                _BOOT,
-                *map(str, numbers),
-                *_import_paths(),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                env={},
-                cwd="/",
-                start_new_session=True,
-            )
-        reader, self._writer = await asyncio.open_connection(sock=ours)
-        self._patience_ends_s = self._loop.time() + START_PATIENCE_S
+        try:
+            with theirs:
+                self._process = await _spawn(theirs.fileno(), self._limits)
+            reader, self._writer = await asyncio.open_connection(sock=ours)
+        except BaseException:
+            ours.close()  # a process that is there already ends with it
+            raise
+        self._watch_due_s = self._loop.time()
+        self._patience_ends_s = self._watch_due_s + START_PATIENCE_S
         self._listening = asyncio.create_task(self._listen(reader))
         self._watch()
         self._rest()
@@ -143,8 +142,17 @@ class TenantProcess:
 
     def say(self, message: messages.Message) -> None:
         """Say something; nobody hears it any more when the process has ended."""
-        if self._lost is None and self._writer is not None:
+        if self._lost is None and not self._why and self._writer is not None:
             self._writer.write(messages.frame(message))
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[None]:
+        """Wait until something long can be said."""
+        assert self._writer is not None
+        async with self._turn:
+            with suppress(OSError):  # it has ended, and hears nothing
+                await self._writer.drain()
+            yield
 
     def take(self, run: HostedRun) -> int:
         """Take a run in; gives its number."""
@@ -169,8 +177,9 @@ class TenantProcess:
         self._last_number += 1
         number = self._last_number
         future = self._calls[number] = self._loop.create_future()
-        self.say(msgspec.structs.replace(make, call=number))
         try:
+            async with self.turn():
+                self.say(msgspec.structs.replace(make, call=number))
             return await future
         except asyncio.CancelledError:
             self.say(messages.Cancel(number))
@@ -186,6 +195,9 @@ class TenantProcess:
             self._why = self._why or why
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        if self._writer is not None:
+            # It may have handed the channel to a process that lives on; and what nobody has read goes.
+            self._writer.transport.abort()
 
     async def close(self) -> None:
         """End it and wait for that."""
@@ -198,17 +210,21 @@ class TenantProcess:
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         decoder = msgspec.json.Decoder(FromProcess)
         try:
-            while (body := await messages.read_frame(reader)) is not None:
-                self._hear(decoder.decode(body))
-        except (msgspec.DecodeError, RecursionError) as error:
+            # Of one that is being ended nothing is heard any more, however much it has said.
+            while not self._why and (body := await messages.read_frame(reader)) is not None:
+                self._hear(decoder.decode(body), len(body))
+        except Exception as error:
+            # Whatever goes wrong with what it says is its own loss, and nobody else's.
             self.kill(f"said what is no message ({error}) and was killed")
         await self._bury()
 
-    def _hear(self, message: FromProcess) -> None:
-        self._patience_ends_s = self._loop.time() + self._limits.patience_s
+    def _hear(self, message: FromProcess, size_bytes: int) -> None:
         match message:
             case messages.Pong():
                 self.cpu_s = message.cpu_s
+                if message.ping is not None and message.ping == self._ping:
+                    self._ping = None
+                    self._patience_ends_s = self._loop.time() + self._limits.patience_s
             case messages.Returned() | messages.Raised():
                 future = self._calls.get(message.call)
                 if future is not None and not future.done():
@@ -216,7 +232,7 @@ class TenantProcess:
             case _:
                 run = self._runs.get(message.run)
                 if run is not None:
-                    run.hear(message)
+                    run.hear(message, size_bytes)
 
     async def _bury(self) -> None:
         """The channel is closed: the process has ended, or is ended now."""
@@ -246,14 +262,19 @@ class TenantProcess:
     # its life
 
     def _watch(self) -> None:
-        late_s = self._loop.time() - self._patience_ends_s
-        if late_s > 0:
+        now_s = self._loop.time()
+        # Time in which the emulator stood still is none of the process's: its answer may lie there unread.
+        self._patience_ends_s += now_s - self._watch_due_s
+        if now_s > self._patience_ends_s:
             self.kill(
                 f"has not answered for {self._limits.patience_s:g} s (an endless loop?) and was killed"
             )
             return
-        self.say(messages.Ping())
-        self._timer = self._loop.call_later(self._limits.patience_s / 4, self._watch)
+        if self._ping is None:
+            self._ping = secrets.randbits(53)
+            self.say(messages.Ping(self._ping))
+        self._watch_due_s = now_s + self._limits.patience_s / 4
+        self._timer = self._loop.call_at(self._watch_due_s, self._watch)
 
     def _let_go(self, number: int) -> None:
         # The last reference may go in any thread.
@@ -312,6 +333,25 @@ class TenantProcesses:
         current = self._current.get(process.tenant)
         if current is not None and current.done() and not _is_of_use(current):
             del self._current[process.tenant]
+
+
+async def _spawn(channel_fd: int, limits: ProcessLimits) -> asyncio.subprocess.Process:
+    numbers = (channel_fd, limits.memory_mib, limits.cpu_s)
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-c",
+        _BOOT,
+        *map(str, numbers),
+        *_import_paths(),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        pass_fds=(channel_fd,),
+        env={},
+        cwd="/",
+        start_new_session=True,
+    )
 
 
 def _is_of_use(starting: asyncio.Task[TenantProcess]) -> bool:

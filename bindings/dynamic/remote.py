@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -12,7 +13,7 @@ import msgspec
 
 from bindings.dynamic import messages
 from bindings.dynamic.code import Code
-from bindings.dynamic.messages import Callee, Told, failure_told, told_of
+from bindings.dynamic.messages import Callee, Told, failure_told, for_log, told_of
 from bindings.dynamic.processes import TenantProcess
 from bindings.dynamic.serving import HostService
 from bindings.host import Host
@@ -22,7 +23,7 @@ from emulator.domain import values
 from emulator.domain.config import DYNAMIC_DELAY, StepConfig, resolve_config
 from emulator.domain.failure import exception_of, is_retryable
 from emulator.domain.hooks import check_retention, check_token
-from emulator.domain.limits import MAX_SAFE_INTEGER, MAX_SLEEP_MS, MAX_WAIT_TIMEOUT_MS
+from emulator.domain.limits import MAX_SLEEP_MS, MAX_WAIT_TIMEOUT_MS
 from emulator.domain.names import RESERVED, check_event_type, check_step_name
 from emulator.engine.programs import RunEvent
 from emulator.engine.step_code import AttemptContext, Compensation, RollbackCode, StepCode
@@ -30,6 +31,7 @@ from emulator.engine.steps import OpenHook, StepContext
 from emulator.errors import (
     InvalidDuration,
     InvalidHook,
+    InvalidStepConfig,
     NonRetryableError,
     PayloadTooLarge,
     ProgramLost,
@@ -39,6 +41,9 @@ from emulator.errors import (
 
 MOST_ASKS: Final = 20_000
 """How many steps a run may have asked for at a time: what nobody has answered is in the emulator's memory."""
+
+MAX_CONFIG_BYTES: Final = 4_096
+"""Of a step, as JSON. Durations may be texts, and what has been read of one is remembered."""
 
 NULL: Final = messages.NULL
 
@@ -76,26 +81,10 @@ class RemoteRun:
             Exception: what `run()` raised, as it is stored.
         """
         self._releases.append(self._step.hold())
-        assert event.code is not None
-        self._process.say(
-            messages.Start(
-                self._number,
-                self._scope,
-                event.code,
-                code.manifest(),
-                values.encode(event.payload, "params"),
-                event.timestamp_ms,
-                event.instance_id,
-                event.workflow_name,
-                env,
-                self._defaults,
-                self._step.step_limit,
-                self._step.hook_names(),
-                "" if self._host is None else self._host.webhook_url(""),
-            )
-        )
         assert self._end is not None, "a run goes once"
         try:
+            async with self._process.turn():
+                self._process.say(self._begin(event, code, env))
             return values.decode(await self._end)
         finally:
             self._end = (
@@ -105,9 +94,27 @@ class RemoteRun:
             for task in self._asks.values():
                 task.cancel()
 
+    def _begin(self, event: RunEvent, code: Code, env: msgspec.Raw) -> messages.Start:
+        assert event.code is not None
+        return messages.Start(
+            self._number,
+            self._scope,
+            event.code,
+            code.manifest(),
+            values.encode(event.payload, "params"),
+            event.timestamp_ms,
+            event.instance_id,
+            event.workflow_name,
+            env,
+            self._defaults,
+            self._step.step_limit,
+            self._step.hook_names(),
+            "" if self._host is None else self._host.webhook_url(""),
+        )
+
     # what the process says
 
-    def hear(self, message: messages.FromProcess) -> None:
+    def hear(self, message: messages.FromProcess, size_bytes: int) -> None:
         """Take in what it says about this run."""
         match message:
             case messages.Ended():
@@ -126,27 +133,39 @@ class RemoteRun:
                 # Not before the tasks of what was asked before it have begun.
                 asyncio.get_running_loop().call_soon(self._dispose, message.hook)
             case messages.AskHost():
-                self._service.hear(message.run, message.ask, message.call)
+                self._service.hear(message, size_bytes)
             case messages.Pong() | messages.Returned() | messages.Raised():
                 pass
             case _:
                 if self._end is not None:  # what crosses with `Stop` comes to nothing
-                    self._asked(message)
+                    self._asked(message, size_bytes)
 
-    def _asked(self, ask: messages.Ask) -> None:
+    def _asked(self, ask: messages.Ask, size_bytes: int) -> None:
+        if ask.ask in self._asks:
+            self._process.kill("has asked twice under one number and was killed")
+            return
+        if max(len(self._asks), len(self._hooks)) >= MOST_ASKS:
+            self._process.kill(f"has asked for more than {MOST_ASKS} steps or hooks at a time")
+        self._process.carry(size_bytes)
+        # Tasks begin in the order in which they are made, so steps are counted as they are in the process.
+        task = asyncio.ensure_future(self._answer(ask))
+        self._asks[ask.ask] = task
+        task.add_done_callback(partial(_done, self._asks, ask.ask, self._process, size_bytes))
+
+    def _step_of(self, ask: messages.Ask) -> Awaitable[messages.Message]:
         match ask:
             case messages.AskDo():
-                self._take(ask, self._do(ask))
+                return self._do(ask)
             case messages.AskSleep():
-                self._take(ask, self._sleep(ask))
+                return self._sleep(ask)
             case messages.AskSleepUntil():
-                self._take(ask, self._sleep_until(ask))
+                return self._sleep_until(ask)
             case messages.AskWait():
-                self._take(ask, self._wait(ask))
+                return self._wait(ask)
             case messages.AskHook():
-                self._take(ask, self._hook(ask), len(bytes(ask.metadata)))
+                return self._hook(ask)
             case messages.AskReceive():
-                self._take(ask, self._receive(ask))
+                return self._receive(ask)
 
     def lose(self, lost: ProgramLost) -> None:
         """The process has ended."""
@@ -157,25 +176,20 @@ class RemoteRun:
         if self._end is not None and not self._end.done():
             self._end.set_exception(error)
 
-    def _take(
-        self, ask: messages.Ask, asked: Awaitable[messages.Message], size_bytes: int = 0
-    ) -> None:
-        if max(len(self._asks), len(self._hooks)) >= MOST_ASKS:
-            self._process.kill(f"has asked for more than {MOST_ASKS} steps or hooks at a time")
-        self._process.carry(size_bytes)
-        # Tasks begin in the order in which they are made, so steps are counted as they are in the process.
-        task = asyncio.ensure_future(self._answer(ask, asked))
-        self._asks[ask.ask] = task
-        task.add_done_callback(partial(_done, self._asks, ask.ask, self._process, size_bytes))
-
-    async def _answer(self, ask: messages.Ask, asked: Awaitable[messages.Message]) -> None:
+    async def _answer(self, ask: messages.Ask) -> None:
         try:
-            answer = await asked
+            answer = await self._step_of(ask)
         except Exception as error:
             answer = messages.ErrorAnswer(self._number, ask.ask, told_of(error))
         # Until the process has reacted it is told nothing else.
-        self._releases.append(self._step.hold())
-        self._process.say(answer)
+        release = self._step.hold()
+        try:
+            async with self._process.turn():
+                self._releases.append(release)
+                self._process.say(answer)
+        except asyncio.CancelledError:
+            release()  # it has not come to its turn
+            raise
 
     async def _do(self, ask: messages.AskDo) -> messages.Message:
         if ask.is_reserved:
@@ -203,8 +217,6 @@ class RemoteRun:
         return messages.Answer(self._number, ask.ask, NULL)
 
     async def _sleep_until(self, ask: messages.AskSleepUntil) -> messages.Message:
-        if abs(ask.until_ms) > MAX_SAFE_INTEGER:
-            raise InvalidDuration
         await self._step.sleep_until(check_step_name(ask.name), ask.until_ms)
         return messages.Answer(self._number, ask.ask, NULL)
 
@@ -238,7 +250,7 @@ class RemoteRun:
 
     async def _receive(self, ask: messages.AskReceive) -> messages.Message:
         hook, wait = self._hooks.get(ask.hook), (ask.hook, ask.turn)
-        if hook is None or not 1 <= ask.turn < 2**31 or ask.again < 0 or wait in self._receiving:
+        if hook is None or not 1 <= ask.turn < 2**31 or wait in self._receiving:
             raise InvalidHook("There is no such hook, or no such turn.")
         if ask.timeout_ms is not None and not 0 <= ask.timeout_ms <= MAX_WAIT_TIMEOUT_MS:
             raise InvalidDuration
@@ -256,6 +268,8 @@ class RemoteRun:
 
     def _checked(self, config: StepConfig, name: str) -> StepConfig:
         """The config, if it is one that the user's own code could have come by."""
+        if len(msgspec.json.encode(config)) > MAX_CONFIG_BYTES:
+            raise InvalidStepConfig(f'The config for "{name}" has over {MAX_CONFIG_BYTES} bytes.')
         given: dict[str, Any] = msgspec.to_builtins(config)
         if config.retries.delay == DYNAMIC_DELAY:
             given["retries"]["delay"] = self._delay
@@ -273,7 +287,9 @@ class RemoteRun:
     async def _delay(
         self, callee: Callee, context: AttemptContext, error: BaseException, /
     ) -> object:
-        return await self._called(callee, context, told_of(error))
+        delay = await self._called(callee, context, told_of(error))
+        # The process has read it already: a text, which might be of any length, is none that it makes.
+        return delay if isinstance(delay, int | float) else math.nan
 
     async def _called(
         self,
@@ -299,7 +315,7 @@ def _exception(told: Told) -> Exception:
 def _traced(error: Exception, told: Told) -> Exception:
     """Let the log show where in the tenant's code it comes from."""
     if told.trace:
-        error.add_note(f"In the process of the tenant:\n{told.trace.rstrip()}")
+        error.add_note(f"In the process of the tenant:\n{for_log(told.trace).rstrip()}")
     return error
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from contextlib import nullcontext
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +25,8 @@ from emulator.domain import values
 from emulator.domain.attributes import check_attributes
 from emulator.domain.hooks import HookRecord, TokenKey, check_resume_id, check_token
 from emulator.domain.instance import InstanceKey
-from emulator.errors import InvalidInput
+from emulator.domain.limits import MAX_LOOKUP_ID_CHARS
+from emulator.errors import InstanceNotFound, InvalidInput
 
 MOST_QUESTIONS: Final = 20_000
 """How many a run may have asked at a time."""
@@ -43,15 +45,17 @@ class HostService:
         """Give up what is not answered when `run` has gone, which may be in any thread."""
         weakref.finalize(run, _close_soon, self._loop, self).atexit = False
 
-    def hear(self, run: int, ask: int, call: HostCall) -> None:
+    def hear(self, asked: messages.AskHost, size_bytes: int) -> None:
         """Take a question in."""
+        if asked.ask in self._asked:
+            self._process.kill("has asked twice under one number and was killed")
+            return
         if len(self._asked) >= MOST_QUESTIONS:
             self._process.kill(f"has asked more than {MOST_QUESTIONS} questions at a time")
-        size_bytes = len(bytes(call.payload)) if isinstance(call, messages.ResumeCall) else 0
         self._process.carry(size_bytes)
-        task = asyncio.create_task(self._answer(run, ask, call))
-        self._asked[ask] = task
-        task.add_done_callback(lambda _: self._done(ask, size_bytes))
+        task = asyncio.create_task(self._answer(asked.run, asked.ask, asked.call))
+        self._asked[asked.ask] = task
+        task.add_done_callback(lambda _: self._done(asked.ask, size_bytes))
 
     def abandon(self, ask: int) -> None:
         """Nobody wants the answer any more."""
@@ -68,26 +72,35 @@ class HostService:
         self._process.carry(-size_bytes)
 
     async def _answer(self, run: int, ask: int, call: HostCall) -> None:
+        # The end of an instance may be far away.
+        room = nullcontext() if isinstance(call, messages.EndCall) else self._process.answering
+        async with room:
+            answer = await self._made(run, ask, call)
+            async with self._process.turn():
+                self._process.say(answer)
+
+    async def _made(
+        self, run: int, ask: int, call: HostCall
+    ) -> messages.HostAnswer | messages.HostError:
         try:
             if self._host is None:
                 raise not_here("host")
             answer = msgspec.Raw(msgspec.json.encode(await _ask(self._host, call)))
         except Exception as error:
-            self._process.say(messages.HostError(run, ask, told_of(error)))
-        else:
-            self._process.say(messages.HostAnswer(run, ask, answer))
+            return messages.HostError(run, ask, told_of(error))
+        return messages.HostAnswer(run, ask, answer)
 
 
 async def _ask(host: Host, call: HostCall) -> Any:
     match call:
         case messages.InputCall():
-            return await host.ask(InstanceKey(call.workflow, call.id), _input(call.body))
+            return await host.ask(_key(call), _input(call.body))
         case messages.StatusCall():
-            return await host.status(InstanceKey(call.workflow, call.id))
+            return await host.status(_key(call))
         case messages.EndCall():
-            return await host.ended(InstanceKey(call.workflow, call.id))
+            return await host.ended(_key(call))
         case messages.FindCall():
-            return Found(await host.find(call.id))
+            return Found(await host.find(call.id) if _can_be_id(call.id) else None)
         case messages.HookCall():
             return _shown(await host.hook(_token(call.token)))
         case messages.ResumeCall():
@@ -95,6 +108,17 @@ async def _ask(host: Host, call: HostCall) -> Any:
             payload = values.encode(values.decode(call.payload), where)
             resume_id = None if call.resume_id is None else check_resume_id(call.resume_id)
             return _shown(await host.resume_hook(_token(call.token), payload, resume_id))
+
+
+def _key(call: messages.InputCall | messages.StatusCall | messages.EndCall) -> InstanceKey:
+    if not _can_be_id(call.id):
+        raise InstanceNotFound(f"No instance has an id of {len(call.id)} characters.")
+    return InstanceKey(call.workflow, call.id)
+
+
+def _can_be_id(instance_id: str) -> bool:
+    """Whether it is worth looking for."""
+    return len(instance_id) <= MAX_LOOKUP_ID_CHARS
 
 
 def _input(body: str) -> Input:

@@ -140,20 +140,23 @@ def check_resume_id(resume_id: object) -> str:
 
 
 def check_retention(given: MinRetention | None, now_ms: int) -> MinRetention | None:
-    """Accept a minimum retention that has been read elsewhere, be it a moment ago.
+    """Accept a minimum retention that has been read elsewhere: a moment ago, or in an earlier life.
+
+    So an instant may have passed since; but no number is larger than what can be stored.
 
     Raises:
-        InvalidHook: it is not one of the two, or not positive.
+        InvalidHook: it is not one of the two, not positive, or before 1970.
         HookRetentionTooLong: it ends later than 30 days from now.
     """
     if given is None:
         return None
     if (given.duration_ms is None) == (given.until_ms is None):
         raise InvalidHook("min_retention is a duration or an instant.")
-    left_ms = given.deadline_ms(now_ms) - now_ms
-    if left_ms > MAX_HOOK_RETENTION_MS:
+    if given.deadline_ms(now_ms) - now_ms > MAX_HOOK_RETENTION_MS:
         raise HookRetentionTooLong
-    if given.duration_ms is not None and left_ms <= 0:
+    if (given.duration_ms is not None and given.duration_ms <= 0) or (
+        given.until_ms is not None and given.until_ms < 0
+    ):
         raise InvalidHook("min_retention must end in the future.")
     return given
 

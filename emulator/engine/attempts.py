@@ -10,7 +10,6 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterable, Awaitable, Callable
-from contextvars import copy_context
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 
@@ -25,7 +24,7 @@ from emulator.engine.frames import traceback_of
 from emulator.engine.outputs import store_output
 from emulator.engine.step_code import AttemptContext, Compensation, StepCode
 from emulator.engine.streams import Writer, Writing
-from emulator.engine.threads import ThreadPerCall
+from emulator.engine.threads import call_code
 from emulator.errors import (
     NonRetryableError,
     ProgramLost,
@@ -120,11 +119,9 @@ class Attempt:
     async def _run(self) -> None:
         label = self.context.step.label
         try:
-            value = self._in_thread() if self._code.in_thread else self._code.callback(self._told)
-            if inspect.isawaitable(value):
-                value = await value
+            value: Any = await call_code(self._code, self._told)
             if self._writing is not None and hasattr(type(cast("object", value)), "__aiter__"):
-                verdict: Verdict = await self._store(self._writing, cast("Any", value))
+                verdict: Verdict = await self._store(self._writing, value)
             else:
                 verdict = values.encode(
                     value,
@@ -149,20 +146,6 @@ class Attempt:
         # Not the writer of the callback: what a late stream has not stored goes, what the callback wrote stays.
         self._output = Writer(writing, self.context.step.label, self.context.attempt)
         return await store_output(self._output, self.context.step, chunks)
-
-    async def _in_thread(self) -> object:
-        context = copy_context()
-        value = await asyncio.get_running_loop().run_in_executor(
-            ThreadPerCall(), lambda: context.run(self._call)
-        )
-        return await value if inspect.isawaitable(value) else value
-
-    def _call(self) -> object:
-        try:
-            return self._code.callback(self._told)
-        except StopIteration as error:
-            # No future can hold it; a coroutine that raises it ends in these words, too.
-            raise RuntimeError("the step raised StopIteration") from error
 
     def _set_timeout(self) -> None:
         self._timeout = self._timers.schedule_in(self._limit_ms, self._time_out)

@@ -5,10 +5,15 @@ They are daemons: a callback that never returns must not keep the process from e
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextvars import copy_context
 from typing import Any, ParamSpec, TypeVar
+
+from emulator.engine.step_code import StepCode
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -31,6 +36,26 @@ class ThreadPerCall(Executor):
 
         threading.Thread(target=work, name="workflow-callback", daemon=True).start()
         return future
+
+
+async def call_code(code: StepCode, told: object) -> object:
+    """Call the code of a step, in a thread if it may block; its result, awaited if it is an awaitable."""
+    if code.in_thread:
+        context = copy_context()
+        value = await asyncio.get_running_loop().run_in_executor(
+            ThreadPerCall(), lambda: context.run(_called, code.callback, told)
+        )
+    else:
+        value = code.callback(told)
+    return await value if inspect.isawaitable(value) else value
+
+
+def _called(callback: Callable[[Any], object], told: object) -> object:
+    try:
+        return callback(told)
+    except StopIteration as error:
+        # No future can hold it, so nobody would hear of the end. On the loop Python itself does the same.
+        raise RuntimeError("the step raised StopIteration") from error
 
 
 _kept: list[object] = []

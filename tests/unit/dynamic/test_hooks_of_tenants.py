@@ -295,7 +295,8 @@ async def forge(make):
         life._asked[life._last_ask] = StepKey(StepKind.HOOK, "", 1), future
     say(message)
     try:
-        told.append(await future)
+        answer = await future
+        told.append(bytes(answer).decode() if isinstance(answer, msgspec.Raw) else answer)
     except Exception as error:
         told.append(f"{type(error).__name__}: {error}")
     return life._last_ask
@@ -321,8 +322,10 @@ for workflow, id, body in (
     ("tenants", "zenith:target", '{"ask": "terminate"}'),
     ("tenants", event.instanceId, "no"),
     ("others", event.instanceId, '{"ask": "terminate"}'),
+    ("tenants", "x" * 10_000, '{"ask": "terminate"}'),
 ):
     await forge(asking(messages.InputCall(workflow, id, body)))
+await forge(asking(messages.FindCall("x" * 10_000)))
 await forge(asking(messages.ResumeCall("target", msgspec.Raw(b"1"), None)))
 await forge(asking(messages.ResumeCall("mine", msgspec.Raw(b"1"), "")))
 await forge(asking(messages.ResumeCall("mine", msgspec.Raw(b'"' + b"x" * 2**21 + b'"'), None)))
@@ -349,6 +352,8 @@ FORGED = (
     'Instance "zenith:target" does not exist',
     "Invalid input",
     'Workflow "others" does not exist',
+    "No instance has an id of 10000 characters",
+    '{"key":null}',
     'the token "target"',
     "A resume_id is a text",
     "PayloadTooLarge",

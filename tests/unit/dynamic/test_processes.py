@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bindings.dynamic import ProcessLimits, create_dynamic_workflow_entrypoint
 from bindings.dynamic.messages import trace_of
+from bindings.dynamic.processes import TenantProcesses
 from emulator.domain.entries import AttemptFailed
+from emulator.errors import ProgramLost
 from emulator.journal.port import StoredInstance
 from emulator.timing.clock import SystemClock
 from tests.unit.dynamic.dispatcher import Dispatcher, key, saying, source
@@ -106,6 +111,7 @@ async def tell(awaitable):
         told.append(f"{type(error).__name__}: {error}")
 
 await tell(step.sleep("nap", "400 days"))
+await step.sleep("back", -1e300)
 await tell(step.do("x", config={"retries": {"limit": -1, "delay": 1}})(lambda: 1)())
 @step.do("tuple", config={"retries": {"limit": 3, "delay": 1}})
 def tuple_():
@@ -186,6 +192,21 @@ async def hang_up():
     os.closerange(3, 100)
 await hang_up()
 """
+ESCAPE = f"""
+import os
+@step.do("escape", {ONCE})
+async def escape():
+    if os.fork() == 0:
+        os.setsid()
+        channel = step._context._life._process._writer.get_extra_info("socket").fileno()
+        os.set_blocking(channel, True)
+        while os.read(channel, 2**16):
+            pass
+        os._exit(0)
+    while True:
+        pass
+await escape()
+"""
 
 
 @pytest.mark.parametrize(
@@ -197,6 +218,7 @@ await hang_up()
         (DEVOUR, {"memory_mib": 256}, "MemoryError", "over its limit of 256 MiB of memory"),
         (BABBLE, {}, "ProgramLost", "said what is no message"),
         (HANG_UP, {"patience_s": 1.0}, "ProgramLost", "of tenant"),
+        (ESCAPE, {"patience_s": 2.0}, "ProgramLost", "has not answered for 2 s"),
     ],
 )
 async def test_who_misbehaves_gets_a_clear_error_and_harms_nobody(
@@ -291,6 +313,23 @@ return await burn()
         assert pids[0] != pids[1]
 
 
+async def test_a_process_is_not_blamed_for_time_in_which_the_emulator_stood_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with dispatcher() as running:
+        await running.publish("acme", "v1", source(WHERE))
+        instance = await running.binding("acme", plan="free").create()
+        await running.becomes("acme", instance, "waiting")
+        process = await running.process_of("acme")
+        loop = asyncio.get_running_loop()
+        time = loop.time
+        # The clock jumps, as it does for a loop that was held up: all timers are due, and late.
+        monkeypatch.setattr(loop, "time", lambda: time() + 25)
+        await instance.send_event(type="go")
+        first, second = (await running.ended("acme", instance))["output"]
+        assert first == second == process.pid
+
+
 RACES = """
 import asyncio
 winners = []
@@ -335,6 +374,21 @@ async def test_processes_end_with_the_emulator() -> None:
         assert pid is not None
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_a_process_that_cannot_be_started_leaves_nothing_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    processes = TenantProcesses(ProcessLimits())
+    opened = open_files()
+    with pytest.raises(ProgramLost, match="cannot be started") as lost:
+        await processes.of("acme")
+    assert open_files() == opened, lost
 
 
 FAILS = source(
