@@ -36,6 +36,7 @@ import msgspec
 import bindings
 from bindings.dynamic import messages
 from bindings.dynamic.messages import FromProcess
+from emulator.engine.tasks import outside_runs
 from emulator.errors import ProgramLost
 
 IDLE_S: Final = 30.0
@@ -134,7 +135,8 @@ class TenantProcess:
             raise
         self._watch_due_s = self._loop.time()
         self._patience_ends_s = self._watch_due_s + START_PATIENCE_S
-        self._listening = asyncio.create_task(self._listen(reader))
+        # All runs of the tenant share it, whichever has started it.
+        self._listening = asyncio.create_task(self._listen(reader), context=outside_runs())
         self._watch()
         self._rest()
 
@@ -308,7 +310,8 @@ class TenantProcesses:
         """
         starting = self._current.get(tenant)
         if starting is None or (starting.done() and not _is_of_use(starting)):
-            starting = self._current[tenant] = asyncio.create_task(self._start(tenant))
+            starting = asyncio.create_task(self._start(tenant), context=outside_runs())
+            self._current[tenant] = starting
         # Others wait for the same start: one that is cancelled must not end it.
         return await asyncio.shield(starting)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from typing import Any, Final
 
 Tasks = set[asyncio.Task[Any]]
@@ -21,6 +21,13 @@ def enter_run(tasks: Tasks) -> None:
 def is_in_run() -> bool:
     """Whether this is the body of a `run()`, which is replayed."""
     return _of_run.get() is not None
+
+
+def outside_runs() -> Context:
+    """The context for a task that does not end with the `run()` in which it is made, if it is made in one."""
+    context = copy_context()
+    context.run(_of_run.set, None)
+    return context
 
 
 def watch_tasks(loop: asyncio.AbstractEventLoop) -> None:

@@ -32,7 +32,7 @@ class ExecutionContext:
 
     def wait_until(self, awaitable: Awaitable[object]) -> None:
         """Let `awaitable` run on. A failure is logged; it concerns no request any more."""
-        task = asyncio.ensure_future(awaitable)
+        task = outside_runs().run(asyncio.ensure_future, awaitable)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
 
