@@ -163,3 +163,14 @@ def test_a_module_that_does_not_import_is_shown_from_the_users_line_on(project: 
     done = run(project, "orders")
     assert done.returncode == 1
     assert done.stderr.splitlines()[1].endswith('entry.py", line 3, in <module>')
+
+
+def test_what_the_configuration_is_warned_of_and_lacks_is_told(project: Path) -> None:
+    (project / "wrangler.jsonc").write_text(
+        '{ "main": "entry.py", "workflow": [], "workflows": '
+        '[{ "name": "refund", "binding": "R", "class_name": "R", "script_name": "bank" }] }'
+    )
+    done = run(project, "refund")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert '"workflow": perhaps "workflows" is meant.' in done.stderr
+    assert '"refund" is a workflow of the script "bank", which does not run here' in done.stderr
