@@ -179,8 +179,8 @@ def ask_from_json(body: bytes) -> Input:
         known = ASKS[asked].__struct_fields__
         if unknown := fields.keys() - known:
             raise InvalidInput(
-                f"The ask {asked!r} has no {', '.join(map(repr, sorted(unknown)))}, "
-                f"only {', '.join(map(repr, known)) or 'itself'}."
+                f"The ask {asked!r} has no {', '.join(map(repr, sorted(unknown)))}; "
+                f"it has: {', '.join(known) or 'nothing else'}."
             )
         # Apart, for msgspec reads `Raw | None` as None alone; and no payload is not the payload null.
         payload = fields.pop("payload", None)

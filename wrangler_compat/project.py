@@ -179,7 +179,12 @@ def _speaking_for(host: EngineHost, engine: Engine) -> Generator[None]:
 def _worker_info(config: WorkerConfig) -> WorkerInfo:
     bindings = {each.name: each.binding for each in config.workflows if each.binding is not None}
     scope = sha256(str(config.root).encode()).hexdigest()
-    return WorkerInfo(config.name, bindings, config.crons, scope)
+    return WorkerInfo(config.name, bindings, config.crons, scope, scripts_of(config))
+
+
+def scripts_of(config: WorkerConfig) -> dict[str, str]:
+    """The scripts of the workflows that the Worker binds and does not define, by the workflows' names."""
+    return {each.name: each.script_name for each in config.workflows if each.script_name}
 
 
 @asynccontextmanager

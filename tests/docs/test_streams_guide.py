@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.docs.test_testing_guide import BLOCK, INI, LOADED, WRANGLER
+from tests.docs.test_testing_guide import INI, LOADED, settings_of, write_project
 
 pytest_plugins = ["pytester"]
-
-GUIDE = Path(__file__).parents[2] / "docs" / "streams.md"
 
 
 def test_the_code_of_the_guide_runs(pytester: pytest.Pytester) -> None:
     assert LOADED
-    text = GUIDE.read_text("utf-8")
-    files = {match["file"]: match["code"] for match in BLOCK.finditer(text)}
-    [wrangler] = WRANGLER.findall(text)
-    for name, code in {"wrangler.jsonc": wrangler, **files}.items():
-        path = pytester.path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(code, "utf-8")
-    pytester.makeini(INI + "pythonpath = src\n")
+    write_project("streams.md", pytester.path)
+    pytester.makeini(INI + settings_of("streams.md"))
     pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=3)

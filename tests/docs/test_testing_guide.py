@@ -1,4 +1,4 @@
-"""The code of docs/testing.md is a project whose tests pass, and so is that of docs/hooks.md.
+"""The code of docs/testing.md is a project whose tests pass, and so is that of docs/hooks.md and of docs/steps.md.
 
 A block of Python begins with the name of its file; the one block of JSONC is the wrangler file.
 """
@@ -6,6 +6,7 @@ A block of Python begins with the name of its file; the one block of JSONC is th
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```python\n# (?P<file>\S+\.py)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 WRANGLER = re.compile(r"^```jsonc\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
+TOML = re.compile(r"^```toml\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+
 
 def write_project(guide: str, folder: Path) -> dict[str, str]:
     """Write the files that a guide has; their texts by name."""
@@ -41,10 +44,17 @@ def write_project(guide: str, folder: Path) -> dict[str, str]:
     return files
 
 
-@pytest.mark.parametrize(("guide", "least"), [("testing.md", 9), ("hooks.md", 4)])
+def settings_of(guide: str) -> str:
+    """The settings of pytest that a guide has, as they stand in an ini file."""
+    [text] = TOML.findall((DOCS / guide).read_text("utf-8")) or [""]
+    settings = tomllib.loads(text).get("tool", {}).get("pytest", {}).get("ini_options", {})
+    return "".join(f"{name} = {' '.join(value)}\n" for name, value in settings.items())
+
+
+@pytest.mark.parametrize(("guide", "least"), [("testing.md", 9), ("hooks.md", 5), ("steps.md", 2)])
 def test_the_code_of_the_guide_runs(pytester: pytest.Pytester, guide: str, least: int) -> None:
     files = write_project(guide, pytester.path)
-    pytester.makeini(INI)
+    pytester.makeini(INI + settings_of(guide))
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     tests = sum(code.count("def test_") for code in files.values())
     assert tests >= least

@@ -179,10 +179,6 @@ class Client:
         return click.ClickException(printable(" ".join(text.split())))
 
     def _url_of(self, path: tuple[str, ...]) -> str:
-        if "" in path:  # it would be another address
-            raise click.ClickException(
-                "A workflow, an id, a token, a type, a stream and a tenant have a name: it cannot be empty."
-            )
         return "/".join((self._url + self._prefix, *map(encode_path, path)))
 
     def _send(

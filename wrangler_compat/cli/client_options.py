@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
@@ -34,7 +35,11 @@ class Emulator(NamedTuple):
 
 
 def asks_emulator(command: Command) -> Command:
-    """Give a command `--url`, `--token` and `--json`, as the parameters `url`, `token` and `as_json`."""
+    """Give a command `--url`, `--token` and `--json`, as the parameters `url`, `token` and `as_json`.
+
+    Its arguments are names, which cannot be empty: without one a request would be for something else.
+    """
+    command = _with_names(command)
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON, as the API has it."),
         click.option(
@@ -52,6 +57,21 @@ def asks_emulator(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def _with_names(command: Command) -> Command:
+    @wraps(command)
+    def checked(**given: Any) -> None:
+        for parameter in click.get_current_context().command.params:
+            is_name = isinstance(parameter, click.Argument) or parameter.required
+            value = given.get(parameter.name or "")
+            is_empty = value == "" or (isinstance(value, tuple) and "" in value)
+            if is_name and is_empty and parameter.callback is None:
+                hint = parameter.get_error_hint(click.get_current_context())
+                raise click.ClickException(f"{hint} cannot be empty.")
+        command(**given)
+
+    return cast("Command", checked)
 
 
 def json_value(_: click.Context, parameter: click.Parameter, given: str) -> Any:

@@ -114,7 +114,8 @@ def _journals(config: WorkerConfig, wanted: _Wanted) -> list[StoredInstance]:
 
     workflow, instance_id = wanted.workflow, wanted.instance_id
     if not wanted.files:
-        return look(journal_path(config, wanted.persist_to), workflow, instance_id)
+        path = journal_path(config, wanted.persist_to)
+        return look(path, workflow, instance_id) if path.is_file() else []
     read = [from_document(file.read_bytes(), str(file)) for file in _files(wanted.files)]
     return [
         each

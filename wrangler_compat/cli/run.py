@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
 
 import click
 
-from emulator.errors import EmulatorError
+from emulator.errors import EmulatorError, WorkflowNotFound
 from wrangler_compat.cli.client_options import json_value
 from wrangler_compat.cli.following import INTERRUPTED
 from wrangler_compat.cli.progress import EXIT_CODES, Progress
@@ -82,7 +82,9 @@ def run(
         with redirect_stdout(sys.stderr):
             asyncio.run(_run(asked, output))
     except EmulatorError as error:
-        raise click.ClickException(error.message) from None
+        from wrangler_compat.rest.answers import hints_of
+
+        raise click.ClickException("; ".join([error.message, *hints_of(error)])) from None
     except Exception as error:  # what the user's module raises when it is imported
         click.echo(user_traceback(error, directory), err=True, nl=False)
         sys.exit(1)
@@ -91,7 +93,8 @@ def run(
 async def _run(asked: _Asked, output: TextIO) -> NoReturn:
     from emulator.domain.instance import InstanceKey
     from wrangler_compat.config import load_config
-    from wrangler_compat.project import journal_of, open_project
+    from wrangler_compat.project import journal_of, open_project, scripts_of
+    from wrangler_compat.rest.answers import tell_script
     from wrangler_compat.rest.operations import Operations
 
     config = load_config(asked.directory, asked.environment)
@@ -102,7 +105,11 @@ async def _run(asked: _Asked, output: TextIO) -> NoReturn:
     async with opening as project:
         operations = Operations(project.engine, since_ms=project.engine.now_ms())
         named = {} if asked.instance_id is None else {"id": asked.instance_id}
-        made = await operations.create(asked.workflow, {"params": asked.params, **named})
+        try:
+            made = await operations.create(asked.workflow, {"params": asked.params, **named})
+        except WorkflowNotFound as error:
+            tell_script(error, scripts_of(config), asked.workflow)
+            raise
         detail = await _to_its_end(operations, InstanceKey(asked.workflow, made))
         if asked.as_json:
             click.echo(pretty(detail), output)

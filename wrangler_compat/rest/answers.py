@@ -13,8 +13,10 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from emulator.errors import (
     CannotTerminate,
@@ -152,9 +154,22 @@ def local_answer(error: EmulatorError) -> LocalAnswer:
     return next(LOCAL[kind] for kind in type(error).__mro__ if kind in LOCAL)
 
 
-async def remote_failure(_: Request, error: Exception) -> Response:
+def tell_script(error: EmulatorError, scripts: Mapping[str, str], workflow: str) -> None:
+    """Say of a workflow that is not found in which other script it is, if the configuration knows: `scripts` by workflow."""
+    if isinstance(error, WorkflowNotFound) and workflow in scripts:
+        error.message += f'. "{workflow}" is a workflow of the script "{scripts[workflow]}", which does not run here'
+
+
+def tell_script_asked_for(error: EmulatorError, request: Request) -> None:
+    """The same of the workflow that the path names."""
+    if "workflow" in request.path_params:
+        tell_script(error, request.app.state.scripts, segment(request, "workflow"))
+
+
+async def remote_failure(request: Request, error: Exception) -> Response:
     """Answer an error as Cloudflare's API does."""
     assert isinstance(error, EmulatorError)
+    tell_script_asked_for(error, request)
     status, code, message = remote_answer(error)
     _note(status, error)
     explanations = [*error.message.splitlines(), *hints_of(error)]
@@ -164,6 +179,7 @@ async def remote_failure(_: Request, error: Exception) -> Response:
 async def local_failure(request: Request, error: Exception) -> Response:
     """Answer an error as `wrangler dev` does."""
     assert isinstance(error, EmulatorError)
+    tell_script_asked_for(error, request)
     status, code, text = local_answer(error)
     if not isinstance(error, InvalidInput | NotFound | Conflict):
         _note(status, error)
@@ -189,6 +205,36 @@ def fields_of(error: EmulatorError) -> dict[str, object]:
 def _camel(name: str) -> str:
     first, *others = name.split("_")
     return first + "".join(map(str.capitalize, others))
+
+
+async def no_route(request: Request, error: Exception) -> Response:
+    """Answer a path that there is not, or a method that the path does not have."""
+    assert isinstance(error, HTTPException)
+    path = path_of(request)
+    if error.status_code == 405:
+        allowed = allowed_methods(request)
+        text = f"{request.method} is not allowed for {path}, only {allowed}"
+        answer = failure(405, NO_ROUTE, text)
+        answer.headers["allow"] = allowed
+        return answer
+    text = f"Could not route to {path}, perhaps your object identifier is invalid?"
+    return failure(404, NO_ROUTE, text)
+
+
+def path_of(request: Request) -> str:
+    """The path as it was sent, from its beginning."""
+    return request.scope["raw_path"].decode("latin-1")
+
+
+def allowed_methods(request: Request) -> str:
+    """The methods of every route of a path; the router tells those of one."""
+    methods = {
+        method
+        for route in request.app.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
+    return ", ".join(sorted(methods))
 
 
 async def crashed(_: Request, error: Exception) -> Response:

@@ -49,6 +49,12 @@ from emulator.errors import (
     NotFound,
     SerializationError,
 )
+from wrangler_compat.rest.answers import (
+    allowed_methods,
+    no_route,
+    path_of,
+    tell_script_asked_for,
+)
 from wrangler_compat.rest.chunk_stream import (
     chunk_frames,
     plain_stream,
@@ -57,7 +63,7 @@ from wrangler_compat.rest.chunk_stream import (
 )
 from wrangler_compat.rest.dynamic import dynamic_routes
 from wrangler_compat.rest.event_stream import event_stream, frame, frames, wanted_events
-from wrangler_compat.rest.hooks import hook_routes
+from wrangler_compat.rest.hooks import hook_routes, is_enveloped
 from wrangler_compat.rest.operations import Operations
 from wrangler_compat.rest.requests import (
     MAX_BODY_BYTES,
@@ -70,6 +76,8 @@ T = TypeVar("T")
 
 PATIENCE_S: Final = 20.0
 """How long an answer waits for the end of an instance; clients ask again."""
+
+_SHOWN_BYTES: Final = 80
 
 _STATUSES: Final[dict[type, int]] = {
     NotFound: 404,
@@ -85,7 +93,7 @@ def binding_api(operations: Operations) -> Starlette:
     """Make the application, whose paths begin after `wire.PREFIX` and are not decoded yet."""
     api = _BindingApi(operations)
     one = "/{workflow}/instances/{id}"
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/{workflow}/instances", api.create, methods=["POST"]),
             Route(one, api.status, methods=["GET"]),
@@ -107,6 +115,8 @@ def binding_api(operations: Operations) -> Starlette:
             Exception: _crashed,
         },
     )
+    app.state.scripts = operations.worker.scripts
+    return app
 
 
 class _BindingApi:
@@ -249,12 +259,17 @@ def _checked_value(given: msgspec.Raw, where: str) -> msgspec.Raw:
     try:
         value = values.decode(given)
     except (JournalCorrupt, AttributeError, RecursionError) as error:
-        raise SerializationError(f"{where}: this is not a stored value: {error}") from error
+        shown = bytes(given)[:_SHOWN_BYTES].decode(errors="replace")
+        raise SerializationError(
+            f'{where}: {shown} is not a value as the journal has it: an object with the key "$" stands for what JSON lacks, '
+            'such as {"$": "bytes", "value": "AAE="}.'
+        ) from error
     return values.encode(value, where)
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, EmulatorError)
+    tell_script_asked_for(error, request)
     status = next(_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES)
     if isinstance(error, DynamicCodeError):
         place = wire.CodePlace(error.file, error.line, error.column)
@@ -262,9 +277,18 @@ async def _refused(_: Request, error: Exception) -> Response:
     return _answer(wire.Refused(wire.refusal_of(error)), status)
 
 
-async def _no_route(request: Request, _: Exception) -> Response:
-    text = f"There is no {request.method} {request.url.path} below {wire.PREFIX}."
-    return _answer(wire.Refused(wire.refusal_of(NotFound(text))), 404)
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code != 405:
+        text = f"There is no {request.method} {path_of(request)}."
+        return _answer(wire.Refused(wire.refusal_of(NotFound(text))), 404)
+    if is_enveloped(request):
+        return await no_route(request, error)
+    allowed = allowed_methods(request)
+    text = f"{request.method} is not allowed for {path_of(request)}, only {allowed}."
+    answer = _answer(wire.Refused(wire.refusal_of(InvalidInput(text))), 405)
+    answer.headers["allow"] = allowed
+    return answer
 
 
 async def _crashed(_: Request, error: Exception) -> Response:

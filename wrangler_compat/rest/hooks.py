@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 
 from bindings.hooks import HookInfo, resume_hook_of
 from bindings.host import EngineHost
@@ -33,7 +33,7 @@ from emulator.errors import (
 )
 from emulator.journal.port import HookQuery
 from emulator.projection.rendering import Json, iso
-from wrangler_compat.rest.answers import failure, fields_of, success
+from wrangler_compat.rest.answers import failure, fields_of, success, tell_script_asked_for
 from wrangler_compat.rest.operations import Operations
 from wrangler_compat.rest.requests import (
     DEFAULT_PAGE_ROWS,
@@ -92,7 +92,21 @@ def hook_routes(operations: Operations) -> list[Route]:
         ("GET", one + "/result", api.result),
         ("POST", one + "/wake-up", api.wake_up),
     ]
-    return [Route(path, _enveloped(handler), methods=[method]) for method, path, handler in routes]
+    return [
+        _HookRoute(path, _enveloped(handler), methods=[method]) for method, path, handler in routes
+    ]
+
+
+class _HookRoute(Route):
+    """A route of these."""
+
+
+def is_enveloped(request: Request) -> bool:
+    """Whether a path is one of these, by whatever method it is asked."""
+    return any(
+        isinstance(route, _HookRoute) and route.matches(request.scope)[0] is not Match.NONE
+        for route in request.app.routes
+    )
 
 
 def _enveloped(handler: Handler) -> Handler:
@@ -102,6 +116,7 @@ def _enveloped(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except EmulatorError as error:
+            tell_script_asked_for(error, request)
             status = next(_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES)
             return failure(status, error.code, error.message, fields=fields_of(error))
 

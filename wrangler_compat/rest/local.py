@@ -60,7 +60,7 @@ def local_api(operations: Operations) -> Starlette:
         Route(one, api.describe, methods=["GET"]),
         Route(one, api.delete, methods=["DELETE"]),
     ]
-    return Starlette(
+    app = Starlette(
         routes=routes,
         exception_handlers={
             EmulatorError: local_failure,
@@ -68,6 +68,8 @@ def local_api(operations: Operations) -> Starlette:
             Exception: crashed,
         },
     )
+    app.state.scripts = operations.worker.scripts
+    return app
 
 
 async def _no_route(_: Request, __: Exception) -> Response:

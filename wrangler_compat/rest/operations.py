@@ -71,13 +71,15 @@ class CreatedInstance(NamedTuple):
 class WorkerInfo(NamedTuple):
     """What is told of the Worker: its name, the bindings of its workflows by their names, its cron triggers.
 
-    `scope` identifies the project to a browser, and does not show where it is.
+    `scope` identifies the project to a browser, and does not show where it is; `scripts` are those of the workflows that
+    it only binds, by their names.
     """
 
     name: str = ""
     bindings: Mapping[str, str] = MappingProxyType({})
     crons: tuple[str, ...] = ()
     scope: str = ""
+    scripts: Mapping[str, str] = MappingProxyType({})
 
 
 class Operations:

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Match, Route
+from starlette.routing import Route
 
 from emulator.domain.cron import parse_cron
 from emulator.domain.duration import retention_ms
@@ -28,11 +28,11 @@ from emulator.journal.port import InstanceQuery
 from emulator.projection.rendering import Json, iso, remote_detail
 from emulator.projection.summary import remote_row
 from wrangler_compat.rest.answers import (
-    NO_ROUTE,
     VERSION_NOT_FOUND,
     batch_deleted,
     crashed,
     failure,
+    no_route,
     remote_failure,
     success,
 )
@@ -93,38 +93,16 @@ def remote_api(operations: Operations) -> Starlette:
         Route(one, api.describe, methods=["GET"]),
         Route(one, api.delete, methods=["DELETE"]),
     ]
-    return Starlette(
+    app = Starlette(
         routes=routes,
         exception_handlers={
             EmulatorError: remote_failure,
-            HTTPException: _no_route,
+            HTTPException: no_route,
             Exception: crashed,
         },
     )
-
-
-async def _no_route(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    path = request.scope["raw_path"].decode("latin-1")
-    if error.status_code == 405:
-        allowed = ", ".join(sorted(_allowed_methods(request)))
-        answer = failure(
-            405, NO_ROUTE, f"{request.method} is not allowed for {path}, only {allowed}"
-        )
-        answer.headers["allow"] = allowed
-        return answer
-    text = f"Could not route to {path}, perhaps your object identifier is invalid?"
-    return failure(404, NO_ROUTE, text)
-
-
-def _allowed_methods(request: Request) -> set[str]:
-    """The methods of every route of a path; the router tells those of one."""
-    return {
-        method
-        for route in request.app.routes
-        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
-        for method in route.methods or ()
-    }
+    app.state.scripts = operations.worker.scripts
+    return app
 
 
 async def _document(_: Request) -> Response:

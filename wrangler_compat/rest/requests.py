@@ -6,6 +6,7 @@ what follows the colon is ours: it says which part, what was given, what is allo
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -17,6 +18,7 @@ import msgspec
 from msgspec import inspect
 from starlette.requests import Request
 
+from emulator.domain.duration import parse_duration, unknown_unit
 from emulator.domain.instance import InstanceKey
 from emulator.domain.limits import (
     MAX_BATCH_INSTANCES,
@@ -25,7 +27,7 @@ from emulator.domain.limits import (
     MAX_STEP_NAME_CHARS,
 )
 from emulator.domain.names import check_instance_id
-from emulator.errors import InvalidInput, InvalidInstanceId, PayloadTooLarge
+from emulator.errors import InvalidHook, InvalidInput, InvalidInstanceId, PayloadTooLarge
 
 MAX_BODY_BYTES: Final = 100 * 1024 * 1024
 """Cloudflare: Workers, limits; the request body of the Free and Pro plans. A batch of the largest params fits."""
@@ -119,6 +121,11 @@ class Claims(Body, frozen=True):
         """What was given of it, and more, as options of the binding's `create`. What is None was not given."""
         names = zip(Claims.__struct_fields__, Claims.__struct_encode_fields__, strict=True)
         given = {sent: getattr(self, field) for field, sent in names} | options
+        for name, value in given.items():
+            if name.endswith("hook"):
+                _check_hook(value)
+            elif name in _RETENTIONS:
+                _check_retention(value)
         return {name: value for name, value in given.items() if value is not None}
 
 
@@ -155,6 +162,32 @@ class RemoteInstance(Claims, frozen=True):
                 params = msgspec.json.decode(params)
         retention = msgspec.structs.asdict(self.instance_retention)
         return self.with_options(id=self.instance_id, retention=retention) | _params(params)
+
+
+_RETENTIONS: Final = ("min_retention", "minRetention", "experimental_minRetention")
+
+
+def _check_hook(given: object) -> None:
+    """Refuse what is no hook in JSON's words; the binding has Python's."""
+    if isinstance(given, dict):
+        for name in _RETENTIONS:
+            _check_retention(cast("dict[str, object]", given).get(name))
+    elif not (given is None or isinstance(given, str)):
+        raise InvalidHook(
+            f'hook cannot be {_json(given)}: it is a token, or {{"token", "metadata"?, "min_retention"?}}.'
+        )
+
+
+def _check_retention(given: object) -> None:
+    if given is not None and (math.isnan(parse_duration(given)) or unknown_unit(given)):
+        raise InvalidHook(
+            f"min_retention cannot be {_json(given)}: it is a number of milliseconds, or a text such as "
+            '"1 day".'
+        )
+
+
+def _json(given: object) -> str:
+    return msgspec.json.encode(given).decode()[:80]
 
 
 def _params(given: object) -> dict[str, Any]:

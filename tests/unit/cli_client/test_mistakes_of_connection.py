@@ -86,19 +86,28 @@ def test_a_name_of_dots_is_a_name_and_no_way_up(emulator: Served, name: str) -> 
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "name"),
     [
-        ["workflows", "describe", ""],
-        ["workflows", "instances", "describe", "waits", ""],
-        ["workflows", "instances", "send-event", "waits", "one", "--type", ""],
-        ["hooks", "get", ""],
-        ["streams", "read", "waits", "one", ""],
+        (["workflows", "describe", ""], "WORKFLOW"),
+        (["workflows", "delete", ""], "WORKFLOW"),
+        (["workflows", "instances", "describe", "waits", ""], "ID"),
+        (["workflows", "instances", "delete", "waits", "one", ""], "ID..."),
+        (["workflows", "instances", "send-event", "waits", "one", "--type", ""], "--type"),
+        (["hooks", "get", ""], "TOKEN"),
+        (["hooks", "resume", "", "{}"], "TOKEN"),
+        (["streams", "read", "waits", "one", ""], "[NAMESPACE]"),
+        (["dynamic", "list", ""], "[TENANT]"),
     ],
 )
-def test_an_empty_name_is_refused_before_it_is_asked_for(command: list[str]) -> None:
+def test_an_empty_name_is_refused_before_it_is_asked_for(command: list[str], name: str) -> None:
     done = invoke(*command, url="http://127.0.0.1:9")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "cannot be empty" in done.stderr
+    assert done.stderr == f"Error: '{name}' cannot be empty.\n"
+
+
+def test_an_empty_payload_is_one(emulator: Served) -> None:
+    done = invoke("hooks", "resume", "nobody", '""', url=emulator.url)
+    assert 'No hook takes payloads for the token "nobody"' in done.stderr
 
 
 @pytest.mark.parametrize(

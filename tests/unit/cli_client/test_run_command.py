@@ -137,7 +137,8 @@ def test_a_kept_journal_knows_the_instance(project: Path) -> None:
     assert run(project, "orders", "--id", "one", "--persist-to", folder).returncode == 0
     again = run(project, "orders", "--id", "one", "--persist-to", folder)
     assert (again.returncode, again.stdout) == (1, "")
-    assert again.stderr.endswith('Workflow instance with id "one" already exists\n')
+    told = 'Workflow instance with id "one" already exists; Choose another id, or delete the instance that has it.'
+    assert again.stderr.endswith(f"{told}\n")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ def test_a_kept_journal_knows_the_instance(project: Path) -> None:
         (("nope",), 'Workflow "nope" does not exist. There are: orders'),
         (("orders", "{a:1}"), "PARAMS is not JSON: Expecting property name"),
         (("orders", "--env", "nope"), "nope"),
-        (("orders", "--id", "a/b"), "invalid id"),
+        (("orders", "--id", "a/b"), "invalid id; An id is 1 to 100 letters"),
     ],
 )
 def test_what_cannot_run_is_told_in_one_line(
@@ -162,3 +163,14 @@ def test_a_module_that_does_not_import_is_shown_from_the_users_line_on(project: 
     done = run(project, "orders")
     assert done.returncode == 1
     assert done.stderr.splitlines()[1].endswith('entry.py", line 3, in <module>')
+
+
+def test_what_the_configuration_is_warned_of_and_lacks_is_told(project: Path) -> None:
+    (project / "wrangler.jsonc").write_text(
+        '{ "main": "entry.py", "workflow": [], "workflows": '
+        '[{ "name": "refund", "binding": "R", "class_name": "R", "script_name": "bank" }] }'
+    )
+    done = run(project, "refund")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert '"workflow": perhaps "workflows" is meant.' in done.stderr
+    assert '"refund" is a workflow of the script "bank", which does not run here' in done.stderr

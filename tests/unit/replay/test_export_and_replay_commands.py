@@ -145,6 +145,9 @@ def test_a_project_where_nothing_has_run_has_no_journal(tmp_path: Path) -> None:
     result = command("export", "order-1", tmp_path / "orders")
     assert result.exit_code == 1
     assert "nothing has run here yet" in result.output
+    result = command("replay", tmp_path / "orders", "--json")
+    assert (result.exit_code, verdicts(result)) == (1, [])
+    assert "nothing has been replayed" in result.stderr
 
 
 def test_an_instance_that_is_pinned_to_its_code_goes_on_whatever_the_project_has(

@@ -8,6 +8,7 @@ import pytest
 
 from emulator.domain.status import InstanceStatus
 from tests.unit.rest.emulated import LOCAL, REMOTE, emulated
+from wrangler_compat.rest.operations import WorkerInfo
 
 APIS = (LOCAL, REMOTE)
 NUMBERS = (
@@ -223,3 +224,71 @@ async def test_an_event_to_a_finished_instance_is_refused(api: str, expected: in
         status, answer = await server.send("POST", f"{api}/echo/instances/e-1/events/approval", {})
         assert status == expected
         assert "(instance.in_finite_state)" in str(answer)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"hook": "a", "min_retention": True}, "min_retention cannot be true: it is a number of"),
+        ({"hook": "a", "minRetention": {}}, "min_retention cannot be {}: it is a number of"),
+        ({"hook": {"token": "a", "min_retention": "soon"}}, 'min_retention cannot be "soon": it'),
+        ({"hook": True}, "hook cannot be true: it is a token, or {"),
+    ],
+)
+@pytest.mark.parametrize("api", APIS)
+async def test_a_hook_is_refused_in_the_words_of_json(api: str, given: object, told: str) -> None:
+    async with emulated() as server:
+        status, answer = await server.send("POST", f"{api}/echo/instances", given)
+        assert status == 400
+        assert told in json.dumps(answer).replace('\\"', '"')
+        assert "timedelta" not in str(answer)
+
+
+OWN = "/cdn-cgi/workflow-emulator"
+METHODS = [
+    # method, path, what is allowed, whether it is answered in Cloudflare's envelope
+    ("DELETE", f"{OWN}/hooks", "GET, HEAD", True),
+    ("GET", f"{OWN}/hooks/a/resume", "POST", True),
+    ("PUT", f"{OWN}/hooks/resume", "GET, HEAD, POST", True),
+    ("POST", f"{OWN}/echo/instances/x/result", "GET, HEAD", True),
+    ("PUT", f"{OWN}/echo/instances/x", "GET, HEAD, POST", False),
+    ("POST", "/cdn-cgi/schedules", "GET, HEAD", True),
+    ("PUT", f"{REMOTE}/echo/instances/x", "DELETE, GET, HEAD", True),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "allowed", "is_enveloped"), METHODS)
+async def test_another_method_is_refused_with_those_there_are(
+    method: str, path: str, allowed: str, is_enveloped: bool
+) -> None:
+    async with emulated() as server:
+        response = await server.client.request(method, path)
+        assert (response.status_code, response.headers["allow"]) == (405, allowed)
+        answer = response.json()
+        told = answer["errors"][0] if is_enveloped else answer["refusal"]
+        assert told["message"].startswith(f"{method} is not allowed for {path}, only {allowed}")
+
+
+@pytest.mark.parametrize("value", [{"$": "nonsense"}, {"$": "bytes"}, {"$": ["set"], "value": 1}])
+async def test_a_value_that_the_journal_does_not_have_is_shown_as_it_was_sent(
+    value: object,
+) -> None:
+    async with emulated() as server:
+        body = {"token": ["", "x"], "payload": value}
+        status, answer = await server.send("POST", f"{OWN}/resume", body)
+        assert status == 400
+        message = answer["refusal"]["message"]
+        shown = json.dumps(value, separators=(",", ":"))
+        assert message.startswith(f'the payload for the hook "x": {shown} is not a value as the')
+        assert "Error(" not in message
+
+
+@pytest.mark.parametrize(
+    "path", [f"{LOCAL}/refund", f"{REMOTE}/refund", f"{OWN}/refund/instances/a", f"{OWN}/refund/instances/a/result"]
+)  # fmt: skip
+async def test_a_workflow_of_another_script_is_said_to_be_there(path: str) -> None:
+    async with emulated(worker=WorkerInfo(scripts={"refund": "bank"})) as server:
+        status, answer = await server.send("GET", path)
+        assert status == 404
+        told = '"refund" is a workflow of the script "bank", which does not run here'
+        assert told in json.dumps(answer).replace('\\"', '"')
