@@ -13,11 +13,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from benchmarks.peers import dbos, kairo, unhinged, wrangler
-from benchmarks.peers.own import OWN
+from benchmarks.peers import dbos, kairo, own, unhinged, wrangler
 from benchmarks.peers.works import FULL, QUICK, Figure, figures
 
-PEERS = {module.PEER.name: module.PEER for module in (dbos, unhinged, kairo, wrangler)}
+PEERS = {module.PEER.name: module.PEER for module in (own, dbos, unhinged, kairo, wrangler)}
 CACHE = Path(__file__).parents[2] / ".benchmarks"
 
 
@@ -49,7 +48,7 @@ def main() -> int:
     others = [PEERS[name] for name in options.peers or PEERS]
     amounts = QUICK if options.quick else FULL
     with tempfile.TemporaryDirectory() as folder:
-        found = figures(OWN, others, CACHE, Path(folder), amounts)
+        found = figures(own.OWN, others, CACHE, Path(folder), amounts)
         told = (json.dumps(each._asdict()) for each in found) if options.json else table(found)
         for line in told:
             print(line, flush=True)
