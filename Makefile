@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format lint types layers simulate fuzz bench
+.PHONY: help run test check format lint types layers simulate fuzz bench peers
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,9 @@ fuzz: $(VENV)/.dev ## send both REST APIs whatever their documents allow, and wh
 
 bench: $(VENV)/.project ## measure
 	$(BIN)/python -m benchmarks
+
+peers: $(VENV)/.project ## measure beside other engines, which it installs in .benchmarks
+	$(BIN)/python -m benchmarks.peers
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from types import FrameType
+from typing import Final, NoReturn
 
-from benchmarks.peers import dbos, kairo, unhinged, wrangler
-from benchmarks.peers.own import OWN
+from benchmarks.peers import dbos, kairo, own, unhinged, wrangler
 from benchmarks.peers.works import FULL, QUICK, Figure, figures
 
-PEERS = {module.PEER.name: module.PEER for module in (dbos, unhinged, kairo, wrangler)}
+PEERS = {module.PEER.name: module.PEER for module in (own, dbos, unhinged, kairo, wrangler)}
 CACHE = Path(__file__).parents[2] / ".benchmarks"
 
 
@@ -47,13 +48,19 @@ def main() -> int:
     if unknown:
         parser.error(f"no such peer: {', '.join(sorted(unknown))}")
     others = [PEERS[name] for name in options.peers or PEERS]
+    # Who is told to end must still kill the processes that it measures.
+    signal.signal(signal.SIGTERM, _stop)
     amounts = QUICK if options.quick else FULL
     with tempfile.TemporaryDirectory() as folder:
-        found = figures(OWN, others, CACHE, Path(folder), amounts)
+        found = figures(own.OWN, others, CACHE, Path(folder), amounts)
         told = (json.dumps(each._asdict()) for each in found) if options.json else table(found)
         for line in told:
             print(line, flush=True)
     return 0
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
 
 
 _LINE: Final = "{:28}{:>12} {:12}{:>12}  {}"

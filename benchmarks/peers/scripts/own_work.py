@@ -1,8 +1,10 @@
-"""This project, on the journal that `workflow-emulator dev` writes."""
+"""This project, on the journal that `workflow-emulator dev` writes; a first argument `full` is its `--durability full`."""
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 
 from benchmarks.peers.scripts import protocol
@@ -13,6 +15,7 @@ from wrangler_compat.config import load_config
 from wrangler_compat.project import Project, open_project
 
 WORKER = Path(__file__).parents[2] / "worker"
+FULL = "full"
 
 
 class Engine:
@@ -47,11 +50,14 @@ class Engine:
 
 
 @contextlib.asynccontextmanager
-async def opened(folder: Path) -> AsyncGenerator[Engine]:
-    journal = SqliteJournal(folder / "journal.sqlite")
+async def opened(folder: Path, *, full_durability: bool) -> AsyncGenerator[Engine]:
+    journal = SqliteJournal(folder / "journal.sqlite", full_durability=full_durability)
     async with open_project(load_config(WORKER), journal) as project:
         yield Engine(project)
 
 
 if __name__ == "__main__":
-    protocol.main(opened)
+    full = sys.argv[1] == FULL
+    if full:
+        del sys.argv[1]
+    protocol.main(partial(opened, full_durability=full))
