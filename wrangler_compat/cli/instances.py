@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
+from emulator.domain.names import check_event_type
 from emulator.domain.status import TERMINAL, InstanceStatus
 from emulator.domain.steps import CLOUDFLARE_KINDS
+from emulator.errors import InvalidEventType
 from wrangler_compat.cli.client_options import OWN_API, Emulator, asks_emulator, json_value
 from wrangler_compat.cli.following import follow
 from wrangler_compat.cli.wording import Json, pretty
@@ -136,9 +138,14 @@ def send_event(
     token: str | None,
     as_json: bool,
 ) -> None:
-    """Send an event to an instance. It is kept until a wait takes it. An instance that has ended takes none."""
+    """Send an event to an instance. It is kept until a wait takes it; one that has ended takes none, without an error."""
     with Emulator(url, token).connect() as client:
         known = client.resolve(workflow, instance_id)
+        try:
+            # The API takes any, as Cloudflare's local one does; no wait does.
+            check_event_type(event_type)
+        except InvalidEventType as error:
+            raise click.ClickException(f'The type "{event_type}": {error}') from None
         answer = client.ask(
             "POST", workflow, "instances", known, "events", event_type, body=payload
         )

@@ -1,7 +1,7 @@
 """The API of `bindings.http`: the binding of a Worker, for another process (see docs/http.md).
 
-Cloudflare's REST API loses what the binding needs: classes of errors and types of values. This one is the
-binding's own, in the words of `bindings.wire`. What comes in is checked here, whoever sends it.
+Cloudflare's REST API loses what the binding needs: classes of errors, types of values, that an event came too late. This
+one is the binding's own, in the words of `bindings.wire`. What comes in is checked here, whoever sends it.
 """
 
 from __future__ import annotations

@@ -137,7 +137,6 @@ _OPERATIONS: Final = (
         "Send an event, whose payload is the body",
         shapes.Done,
         body=Any,
-        refusals=(400, 404, 500),
     ),
 )
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
-from emulator.domain.limits import MAX_EVENT_TYPE_CHARS, MAX_WORKFLOW_NAME_CHARS
+from emulator.domain.limits import MAX_WORKFLOW_NAME_CHARS
 from emulator.projection.events import EVENT_TYPES
 from emulator.projection.rendering import Json
 from wrangler_compat.rest.requests import MAX_PAGE, MAX_PAGE_ROWS, MAX_WANTED_ATTRIBUTES
@@ -26,12 +26,6 @@ _WorkflowName = Annotated[
         min_length=1, max_length=MAX_WORKFLOW_NAME_CHARS, pattern="^[a-zA-Z0-9_][a-zA-Z0-9_-]*$"
     ),
 ]
-_TypeOfEvent = Annotated[
-    str,
-    msgspec.Meta(
-        min_length=1, max_length=MAX_EVENT_TYPE_CHARS, pattern="^[a-zA-Z0-9_][a-zA-Z0-9_-]*$"
-    ),
-]
 _EventNumber = Annotated[int, msgspec.Meta(ge=0, le=MAX_PAGE)]
 _EventType = Annotated[str, msgspec.Meta(extra_json_schema={"enum": [*EVENT_TYPES.values()]})]
 _Attribute = Annotated[str, msgspec.Meta(pattern="^[^=]+=")]
@@ -43,7 +37,7 @@ _IN_PATHS: Final[dict[str, Any]] = {
     "workflow_name": _WorkflowName,
     "instance_id": InstanceId,
     "version_id": _Text,
-    "event_type": _TypeOfEvent,
+    "event_type": _Text,
 }
 
 

@@ -27,7 +27,7 @@ from emulator.core.inputs import (
 from emulator.core.state import InstanceState
 from emulator.domain import values
 from emulator.domain.instance import InstanceKey, TriggerSource
-from emulator.domain.names import check_event_type, is_reserved_id
+from emulator.domain.names import is_reserved_id
 from emulator.domain.status import TERMINAL, InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 from emulator.engine.engine import Engine
@@ -35,6 +35,7 @@ from emulator.engine.programs import WorkflowDefinition
 from emulator.errors import (
     CannotTerminate,
     EntityConflictError,
+    InstanceFinished,
     InstanceNotFound,
     InvalidInstanceId,
     JournalCorrupt,
@@ -221,13 +222,11 @@ class Operations:
     async def send_event(
         self, key: InstanceKey, event_type: str, payload: msgspec.Raw | None
     ) -> None:
-        """Send an event.
-
-        Raises:
-            InstanceFinished: it has ended. The local engine ignores that; production does not.
-            InvalidEventType: no wait can be for this type.
-        """
-        await self.engine.ask(key, EventSent(check_event_type(event_type), payload))
+        """Send an event. To a finished instance nothing happens, and that is no error (as on Cloudflare's APIs)."""
+        try:
+            await self.engine.ask(key, EventSent(event_type, payload))
+        except InstanceFinished:
+            return
 
     async def delete(self, key: InstanceKey) -> None:
         """Remove an instance, whatever it does.

@@ -7,6 +7,7 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
+from emulator.engine.tasks import outside_runs
 from wrangler_compat.worker.http import Response
 
 if TYPE_CHECKING:

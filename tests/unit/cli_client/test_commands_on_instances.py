@@ -107,14 +107,6 @@ def test_the_payload_of_an_event_is_an_empty_object_unless_given(
     assert detail["output"] == output
 
 
-def test_an_event_that_cannot_be_taken_is_not_said_to_be_sent(three: Served) -> None:
-    said = three.refuses("instances", "send-event", "waits", "two", "--type", "a.b")
-    assert "(workflow.invalid_event_type)" in said
-    three.says("instances", "terminate", "waits", "two")
-    said = three.refuses("instances", "send-event", "waits", "two", "--type", "answer")
-    assert "(instance.in_finite_state)" in said
-
-
 def test_a_payload_that_is_not_json_is_refused(three: Served) -> None:
     said = three.refuses(
         "instances", "send-event", "waits", "two", "--type", "answer", "--payload", "{a:1}"
@@ -259,3 +251,9 @@ def test_instances_are_found_by_their_attributes(three: Served) -> None:
     assert ids_of(three, "--attribute", "customer=7", "--attribute", "n=1") == ["five"]
     said = three.refuses("instances", "list", "waits", "--attribute", "customer")
     assert said == 'Error: attribute: expected NAME=VALUE, such as "customer=7"'
+
+
+def test_an_event_that_no_wait_can_be_for_is_not_sent(emulator: Served) -> None:
+    emulator.says("trigger", "waits", "--id", "one")
+    told = emulator.refuses("instances", "send-event", "waits", "one", "--type", "a.b")
+    assert 'The type "a.b": (workflow.invalid_event_type)' in told

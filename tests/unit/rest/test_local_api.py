@@ -455,10 +455,20 @@ async def test_pause_and_resume_answer_the_status_and_leave_a_finished_instance_
         assert (await server.result("PATCH", url, {"status": "restart"}))["status"] == "running"
 
 
-async def test_a_name_in_the_path_is_decoded() -> None:
+async def test_an_event_to_a_finished_instance_is_no_error() -> None:
+    async with emulated() as server:
+        await server.create("echo", "e-1")
+        await server.becomes("echo", "e-1", InstanceStatus.COMPLETE)
+        url = f"{LOCAL}/echo/instances/e-1/events"
+        for event_type in ("approval", "bad%20type!", "odd%20type/x"):
+            assert await server.result("POST", f"{url}/{event_type}", {}) == {"success": True}
+
+
+async def test_an_encoded_slash_belongs_to_the_event_type() -> None:
     async with emulated() as server:
         await server.create("waits", "w-1")
         await server.comes_to_wait("waits", "w-1")
+        await server.result("POST", f"{LOCAL}/waits/instances/w-1/events/answer%2Fno", 1)
         await server.result("POST", f"{LOCAL}/waits/instances/w-1/events/ans%77er", 2)
         await server.becomes("waits", "w-1", InstanceStatus.COMPLETE)
         detail = await server.result("GET", f"{LOCAL}/waits/instances/w-1")

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from emulator.domain.status import InstanceStatus
 from tests.unit.rest.emulated import LOCAL, REMOTE, emulated
 from wrangler_compat.rest.operations import WorkerInfo
 
@@ -200,30 +199,6 @@ async def test_the_binding_is_refused_what_an_ask_does_not_have(body: object) ->
         )
         assert status == 400
         assert "has no" in str(answer)
-
-
-EVENT_TYPES = ("a.b", "a%2Fb", "a/b", "%ff", "odd%20type", "-a", "a" * 101)
-
-
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("event_type", EVENT_TYPES)
-async def test_an_event_that_no_wait_can_be_for_is_refused(api: str, event_type: str) -> None:
-    async with emulated() as server:
-        await server.create("waits", "w-1")
-        url = f"{api}/waits/instances/w-1/events/{event_type}"
-        status, answer = await server.send("POST", url, {})
-        assert status == 400
-        assert "(workflow.invalid_event_type)" in str(answer)
-
-
-@pytest.mark.parametrize(("api", "expected"), [(LOCAL, 500), (REMOTE, 400)])
-async def test_an_event_to_a_finished_instance_is_refused(api: str, expected: int) -> None:
-    async with emulated() as server:
-        await server.create("echo", "e-1")
-        await server.becomes("echo", "e-1", InstanceStatus.COMPLETE)
-        status, answer = await server.send("POST", f"{api}/echo/instances/e-1/events/approval", {})
-        assert status == expected
-        assert "(instance.in_finite_state)" in str(answer)
 
 
 @pytest.mark.parametrize(
