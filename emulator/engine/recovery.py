@@ -15,7 +15,7 @@ from emulator.domain.instance import InstanceKey
 from emulator.domain.logic import CURRENT_LOGIC
 from emulator.engine.admission import Admission
 from emulator.errors import InstanceTooNew, JournalCorrupt, StorageError
-from emulator.journal.port import InstanceRow, Journal, StoredInstance
+from emulator.journal.port import Journal, StoredInstance
 
 log = logging.getLogger("workflow_emulator")
 
@@ -54,18 +54,17 @@ class Recovery:
     async def find_unfinished(self) -> None:
         """Look through the journal."""
         number = 0
-        while rows := await self._journal.recoverable(number, ROWS_PER_LOOK):
-            number = rows[-1].number
-            for row in rows:
-                self._find(row)
+        while found := await self._journal.recoverable(number, ROWS_PER_LOOK):
+            number = found[-1][1]
+            for key, _ in found:
+                self._find(key)
 
     def take_up_some(self) -> None:
         """Post the next ones to the engine."""
         for _ in range(min(TAKEN_UP_PER_TURN, len(self._found))):
             self._post(self._found.popleft(), Recovered())
 
-    def _find(self, row: InstanceRow) -> None:
-        key = row.creation.key
+    def _find(self, key: InstanceKey) -> None:
         admission = self._admissions.get(key.workflow)
         if admission is None:
             log.warning(

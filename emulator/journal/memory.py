@@ -165,11 +165,12 @@ class MemoryJournal:
         """How many instances of the workflow there are, by status."""
         return dict(Counter(row.status for row in self._matching(InstanceQuery(workflow))))
 
-    async def recoverable(self, after: int, limit: int) -> list[InstanceRow]:
+    async def recoverable(self, after: int, limit: int) -> list[tuple[InstanceKey, int]]:
         """Instances that must be taken up at start, in order of number."""
         numbers = sorted(number for number in self._instances if number > after)
         rows = (self._instances[number].row for number in numbers)
-        return [row for row in rows if row.status in _RECOVERABLE][:limit]
+        found = [row for row in rows if row.status in _RECOVERABLE]
+        return [(row.creation.key, row.number) for row in found[:limit]]
 
     async def queued(self, workflow: str, limit: int, *, waking: bool) -> list[InstanceKey]:
         """The first of the workflow's queue, of those that wake or of the others."""

@@ -248,9 +248,9 @@ class Journal(Protocol):
         """How many instances of the workflow there are, by status; statuses with none are left out."""
         ...
 
-    async def recoverable(self, after: int, limit: int) -> list[InstanceRow]:
-        """Instances that must be taken up at start, in order of number, above `after`: running, waiting for pause,
-        rolling back. (Queued ones stand in the queue, waiting ones are found by their timers, paused ones by a
+    async def recoverable(self, after: int, limit: int) -> list[tuple[InstanceKey, int]]:
+        """Instances that must be taken up at start, each with its number, in order of that, above `after`: running, waiting
+        for pause, rolling back. (Queued ones stand in the queue, waiting ones are found by their timers, paused ones by a
         request.)"""
         ...
 

@@ -257,12 +257,9 @@ SELECT json_group_object(status, many)
 FROM (SELECT status, count(*) AS many FROM instance WHERE workflow = :workflow GROUP BY status);
 
 -- recoverable
-SELECT json_group_array(json_array(
-    number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-    source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic, attributes
-))
+SELECT json_group_array(json_array(json_array(workflow, id), number))
 FROM (
-    SELECT * FROM instance
+    SELECT workflow, id, number FROM instance
     WHERE status IN ('running', 'waitingForPause', 'rollingBack') AND number > :after
     ORDER BY number LIMIT :limit
 );

@@ -238,9 +238,9 @@ class SqliteJournal:
         [(text,)] = await self._listing(STATEMENTS["status_counts"], workflow=workflow)
         return from_json(text, dict[InstanceStatus, int])
 
-    async def recoverable(self, after: int, limit: int) -> list[InstanceRow]:
+    async def recoverable(self, after: int, limit: int) -> list[tuple[InstanceKey, int]]:
         """Instances that must be taken up at start, in order of number."""
-        return instances_from_json(await self._value("recoverable", after=after, limit=limit))
+        return numbered_keys_from_json(await self._value("recoverable", after=after, limit=limit))
 
     async def queued(self, workflow: str, limit: int, *, waking: bool) -> list[InstanceKey]:
         """The first of the workflow's queue, of those that wake or of the others."""

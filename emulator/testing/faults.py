@@ -177,7 +177,7 @@ class FaultyJournal:
         with self._use():
             return await self._inner.status_counts(workflow)
 
-    async def recoverable(self, after: int, limit: int) -> list[InstanceRow]:
+    async def recoverable(self, after: int, limit: int) -> list[tuple[InstanceKey, int]]:
         """See `Journal`."""
         with self._use():
             return await self._inner.recoverable(after, limit)
