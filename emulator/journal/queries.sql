@@ -177,6 +177,14 @@ WITH wanted AS MATERIALIZED (
     SELECT DISTINCT number
     FROM json_each(:keys) AS named
     CROSS JOIN instance ON instance.workflow = named.value ->> 0 AND instance.id = named.value ->> 1
+),
+-- All of it, or no row at all where it is too much for one text.
+measured AS MATERIALIZED (
+    SELECT
+        (SELECT total(length(params)) FROM wanted CROSS JOIN instance USING (number))
+        + (SELECT total(length(body)) FROM wanted CROSS JOIN entry USING (number))
+        + (SELECT total(length(payload)) FROM wanted CROSS JOIN mailbox USING (number))
+        <= :most_chars AS fits
 )
 SELECT
     (
@@ -193,6 +201,30 @@ SELECT
     (
         SELECT json_group_array(json_array(number, seq, at_ms, event_type, payload, delivery_id))
         FROM wanted CROSS JOIN mailbox USING (number)
+    )
+FROM measured WHERE fits;
+
+-- sizes
+SELECT number, (
+    SELECT json_group_array(json_array(seq, chars))
+    FROM (
+        SELECT seq, length(body) AS chars FROM entry WHERE entry.number = instance.number
+        UNION ALL
+        SELECT seq, coalesce(length(payload), 0) FROM mailbox WHERE mailbox.number = instance.number
+        ORDER BY seq
+    )
+)
+FROM instance WHERE workflow = :workflow AND id = :id;
+
+-- piece
+SELECT
+    (
+        SELECT json_group_array(json_array(number, seq, event, at_ms, step, body))
+        FROM entry WHERE number = :number AND seq BETWEEN :first_seq AND :last_seq
+    ),
+    (
+        SELECT json_group_array(json_array(number, seq, at_ms, event_type, payload, delivery_id))
+        FROM mailbox WHERE number = :number AND seq BETWEEN :first_seq AND :last_seq
     );
 
 -- entries
@@ -395,15 +427,12 @@ SELECT
 FROM owner;
 
 -- outputs
-SELECT json_group_array(json_array(number, stream, place, step, attempt, value))
-FROM (
-    SELECT chunk.number, stream, place, step, attempt, chunk.value
-    FROM json_each(:keys) AS named
-    CROSS JOIN instance ON instance.workflow = named.value ->> 0 AND instance.id = named.value ->> 1
-    CROSS JOIN chunk ON chunk.number = instance.number
-    WHERE unicode(stream) = 31
-    ORDER BY chunk.number, stream, place
-);
+SELECT chunk.number, stream, place, step, attempt, chunk.value
+FROM json_each(:keys) AS named
+CROSS JOIN instance ON instance.workflow = named.value ->> 0 AND instance.id = named.value ->> 1
+CROSS JOIN chunk ON chunk.number = instance.number
+WHERE unicode(stream) = 31
+ORDER BY chunk.number, stream, place;
 
 -- add_code
 INSERT INTO dynamic_code (hash, manifest, created_ms) VALUES (:hash, :manifest, :created_ms)

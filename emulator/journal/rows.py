@@ -265,14 +265,31 @@ def stored_from_json(
 def _stored_instance(
     row: StoredRow, entries: list[StoredEntry], events: list[StoredEvent]
 ) -> StoredInstance | JournalCorrupt:
-    key = InstanceKey(row[1], row[2])
     try:
-        journal = [(entry[1], entry_from_row(entry, key)) for entry in entries]
-        journal += [event_from_row(event) for event in events]
-        journal.sort(key=itemgetter(0))
+        journal = _journal(InstanceKey(row[1], row[2]), entries, events)
         return StoredInstance(instance_from_row(row), journal)
     except JournalCorrupt as error:
         return error
+
+
+def journal_from_json(key: InstanceKey, entries: str, events: str) -> list[tuple[int, Entry]]:
+    """Read a piece of an instance's journal, in order: entries, and what is in the mailbox.
+
+    Raises:
+        JournalCorrupt: naming the workflow, the instance and the entry's place.
+    """
+    return _journal(
+        key, from_json(entries, list[StoredEntry]), from_json(events, list[StoredEvent])
+    )
+
+
+def _journal(
+    key: InstanceKey, entries: list[StoredEntry], events: list[StoredEvent]
+) -> list[tuple[int, Entry]]:
+    journal = [(entry[1], entry_from_row(entry, key)) for entry in entries]
+    journal += [event_from_row(event) for event in events]
+    journal.sort(key=itemgetter(0))
+    return journal
 
 
 def timers_from_json(text: str) -> list[tuple[InstanceKey, TimerRow]]:

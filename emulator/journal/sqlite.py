@@ -6,7 +6,8 @@ Every write and every read is one SQL statement, hence one call of aiosqlite: on
 statement is its own transaction, so no transaction is ever open between two calls; calls that overlap cannot come
 between one another's parts; and a caller that is cancelled leaves a statement that still happens as a whole, on a
 connection that is free right after. A commit is an insertion into a view, whose trigger does the rest (see
-`queries.sql`).
+`queries.sql`). Only instances that are too large for one statement are read by several (see `loading`), and no commit
+comes between those.
 
 What the engine asks goes over the connection that writes, and is answered in the order of the calls. Listings have a
 connection of their own, so that a long one does not hold up commits.
@@ -14,17 +15,19 @@ connection of their own, so that a long one does not hold up commits.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import threading
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import aiosqlite
 
 from emulator.domain.entries import EventReceived
 from emulator.domain.status import InstanceStatus
 from emulator.errors import JournalCorrupt, JournalUnavailable, StorageError
+from emulator.journal.loading import Loading
 from emulator.journal.lock import JournalLock
 from emulator.journal.port import Commit, EntryRow, TickRow
 from emulator.journal.rows import (
@@ -40,7 +43,6 @@ from emulator.journal.rows import (
     numbered_keys_from_json,
     page_from_row,
     states_from_json,
-    stored_from_json,
     streams_to_json,
     timers_from_json,
     to_json,
@@ -53,8 +55,8 @@ if TYPE_CHECKING:
 
     from emulator.domain.hooks import HookRecord, TokenKey
     from emulator.domain.instance import InstanceKey
+    from emulator.journal.loading import Asking
     from emulator.journal.port import (
-        Commit,
         HookQuery,
         InstanceQuery,
         InstanceRow,
@@ -63,6 +65,8 @@ if TYPE_CHECKING:
         StreamState,
         TimerRow,
     )
+
+_T = TypeVar("_T")
 
 _ENTRY = "(?, ?, ?, ?, ?, ?)"
 """What stands for an entry in the statement that appends some."""
@@ -140,6 +144,8 @@ class SqliteJournal:
         self._opened = AsyncExitStack()
         self._writer: aiosqlite.Connection | None = None
         self._reader: aiosqlite.Connection | None = None
+        self._loading = Loading()
+        self._alone = asyncio.Lock()
         self.codes = SqliteCodes(self._fetch)
 
     async def open(self) -> None:
@@ -174,6 +180,13 @@ class SqliteJournal:
 
     async def commit(self, commit: Commit) -> None:
         """Write all of it, or nothing and raise. See `Journal.commit`."""
+        if self._alone.locked():
+            async with self._alone:
+                await self._commit(commit)
+        else:
+            await self._commit(commit)
+
+    async def _commit(self, commit: Commit) -> None:
         if _only_logs(commit):
             # What a step does most: half the time of the whole.
             sql = STATEMENTS["append"] + ", ".join([_ENTRY] * len(commit.entries))
@@ -193,8 +206,7 @@ class SqliteJournal:
         self, keys: Sequence[InstanceKey]
     ) -> dict[InstanceKey, StoredInstance | JournalCorrupt]:
         """The instances of these names, those that exist; for one that does not decode, the error."""
-        [(rows, entries, events)] = await self._fetch("load", keys=to_json(keys))
-        return stored_from_json(rows, entries, events)
+        return await self._asked(self._loading.all(keys))
 
     async def entries(self, key: InstanceKey, after_seq: int, limit: int) -> list[EntryRow]:
         """The next entries of an instance, in order, without those of its mailbox."""
@@ -345,6 +357,17 @@ class SqliteJournal:
             )
         await migrate(writer, version)
         await writer.executescript(STATEMENTS["whole_commit"])
+
+    async def _asked(self, asking: Asking[_T]) -> _T:
+        """Ask one statement and, if that is not enough, several with no commit between them."""
+        try:
+            statement, parameters = next(asking)
+            statement, parameters = asking.send(await self._fetch(statement, **parameters))
+            async with self._alone:
+                while True:
+                    statement, parameters = asking.send(await self._fetch(statement, **parameters))
+        except StopIteration as end:
+            return end.value
 
     async def _value(self, statement: str, **parameters: object) -> Any:
         [(value,)] = await self._fetch(statement, **parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import sqlite3
 from collections.abc import AsyncIterator
@@ -11,12 +12,27 @@ from typing import Any
 import msgspec
 import pytest
 
+from emulator.domain.entries import Entry, EventReceived, Fact, StepSucceeded
 from emulator.domain.instance import Creation, InstanceKey
+from emulator.domain.names import RESERVED
 from emulator.domain.status import InstanceStatus
-from emulator.journal.port import Commit, InstanceRow
+from emulator.domain.steps import StepKey, StepKind
+from emulator.errors import JournalCorrupt
+from emulator.journal import loading
+from emulator.journal.looking import look
+from emulator.journal.port import (
+    ChunkRow,
+    Commit,
+    EntryRow,
+    InstanceRow,
+    StoredInstance,
+    StreamCommit,
+)
 from emulator.journal.sqlite import SqliteJournal
 
 MOST_BYTES = 1_000_000
+STEP = StepKey(StepKind.DO, "charge", 1)
+OUTPUT = RESERVED + STEP.label
 LARGE = msgspec.Raw(b'"' + b"x" * 100_000 + b'"')
 
 
@@ -58,3 +74,91 @@ async def test_a_start_finds_instances_whatever_the_size_of_their_params(
         await journal.commit(Commit(created=[made(number)]))
     found = await journal.recoverable(0, 5_000)
     assert found == [(key(number), number) for number in range(1, 21)]
+
+
+@pytest.fixture
+def small_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "MOST_CHARS", 400_000)
+
+
+def results(number: int, many: int) -> Commit:
+    """Results of steps, each with an event that came before it, and that nobody has taken."""
+    facts: list[Fact] = []
+    for _ in range(many):
+        facts += [EventReceived("paid", LARGE), StepSucceeded(LARGE)]
+    return Commit(
+        entries=[
+            EntryRow(number, seq, Entry(1, STEP if seq % 2 == 0 else None, fact))
+            for seq, fact in enumerate(facts, 1)
+        ]
+    )
+
+
+async def large_journal(journal: SqliteJournal, most: int) -> dict[InstanceKey, StoredInstance]:
+    """Instances with many large values and with few, in turns; what is stored."""
+    stored: dict[InstanceKey, StoredInstance] = {}
+    for number in range(1, most + 1):
+        log = results(number, 10 if number % 3 == 0 else number % 3)
+        await journal.commit(Commit(created=[made(number)]))
+        for row in log.entries:
+            await journal.commit(Commit(entries=[row]))
+        entries = [(row.seq, row.entry) for row in log.entries]
+        stored[key(number)] = StoredInstance(made(number), entries)
+    return stored
+
+
+@pytest.mark.usefixtures("small_reads")
+async def test_instances_are_loaded_whatever_their_size(journal: SqliteJournal) -> None:
+    stored = await large_journal(journal, 9)
+    asked = [*stored, key(99), key(1)]
+    for _ in range(3):
+        assert await journal.load(asked) == stored
+    assert await journal.load([key(2), key(99), key(3)]) == {
+        key(2): stored[key(2)],
+        key(3): stored[key(3)],
+    }
+
+
+@pytest.mark.usefixtures("small_reads")
+async def test_a_large_instance_is_read_as_it_is_between_two_commits(
+    journal: SqliteJournal,
+) -> None:
+    stored = await large_journal(journal, 3)
+    events = [seq for seq, entry in stored[key(3)].entries if type(entry.fact) is EventReceived]
+    loading = asyncio.create_task(journal.load([key(3)]))
+    for many, seq in enumerate(events, 1):
+        row = made(3)._replace(modified_ms=1 + many)
+        await journal.commit(Commit(updated={3: row}, taken=[(3, seq)]))
+    loaded = (await loading)[key(3)]
+    assert isinstance(loaded, StoredInstance)
+    taken = len(stored[key(3)].entries) - len(loaded.entries)
+    assert loaded.row.modified_ms == 1 + taken
+
+
+@pytest.mark.usefixtures("small_reads")
+async def test_an_entry_of_a_large_instance_that_does_not_decode_is_named(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    stored = await large_journal(journal, 4)
+    with sqlite3.connect(tmp_path / "journal.db") as shell:
+        shell.execute("UPDATE entry SET body = '[]' WHERE number = 3 AND seq = 8")
+    shell.close()
+    loaded = await journal.load(list(stored))
+    error = loaded.pop(key(3))
+    assert isinstance(error, JournalCorrupt)
+    assert "Entry 8 (event 6) of instance '3' of workflow 'orders'" in error.message
+    del stored[key(3)]
+    assert loaded == stored
+
+
+@pytest.mark.usefixtures("small_reads")
+async def test_a_file_is_looked_into_whatever_the_size_of_its_instances(
+    journal: SqliteJournal, tmp_path: Path
+) -> None:
+    stored = await large_journal(journal, 4)
+    pieces = [ChunkRow(1, OUTPUT, place, STEP.label, 1, LARGE) for place in range(12)]
+    for piece in pieces:
+        await journal.commit(Commit(streams=StreamCommit(chunks=[piece])))
+    first, *others = look(tmp_path / "journal.db")
+    assert first == stored[key(1)]._replace(outputs=tuple(pieces))
+    assert others == list(stored.values())[1:]
