@@ -153,15 +153,13 @@ BEGIN
     FROM json_each(NEW.hooks) WHERE value ->> 10 <> 'released';
 
     INSERT INTO stream_commit (cleared, chunks, closed)
-    SELECT NEW.cleared, NEW.chunks, NEW.closed WHERE NEW.chunks IS NOT NULL;
+    SELECT NEW.cleared, NEW.chunks, NEW.closed
+    WHERE coalesce(NEW.cleared, NEW.chunks, NEW.closed) IS NOT NULL;
 END;
 
 -- commit
 INSERT INTO whole_commit (deleted, cuts, created, updated, entries, received, taken, disarmed, armed, ticks, hooks, cleared, chunks, closed)
-VALUES (
-    :deleted, :cuts, :created, :updated, :entries, :received, :taken, :disarmed, :armed, :ticks, :hooks,
-    :cleared, :chunks, :closed
-);
+VALUES
 
 -- commit_streams
 INSERT INTO stream_commit (cleared, chunks, closed) VALUES (:cleared, :chunks, :closed);

@@ -32,9 +32,8 @@ from emulator.journal.lock import JournalLock
 from emulator.journal.port import Commit, EntryRow, TickRow
 from emulator.journal.rows import (
     StoredEntry,
-    commit_to_json,
+    commit_to_columns,
     entries_to_columns,
-    entries_to_json,
     entry_from_row,
     from_json,
     hooks_from_json,
@@ -70,6 +69,9 @@ _T = TypeVar("_T")
 
 _ENTRY = "(?, ?, ?, ?, ?, ?)"
 """What stands for an entry in the statement that appends some."""
+
+_COMMIT = f"({', '.join('?' * 14)})"
+"""What stands for a row of a commit."""
 
 _MOST_ENTRIES = 5_000
 """How many entries it takes: SQLite allows 32,766 parameters."""
@@ -194,9 +196,9 @@ class SqliteJournal:
         elif commit.streams is not None and commit == Commit(streams=commit.streams):
             await self._fetch("commit_streams", **streams_to_json(commit.streams))
         else:
-            logged, received = entries_to_json(commit.entries)
-            rest = commit_to_json(commit)
-            await self._fetch("commit", entries=logged, received=received, **rest)
+            columns = commit_to_columns(commit)
+            rows = [_COMMIT] * (len(columns) // _COMMIT.count("?"))
+            await self._run(self._writer, STATEMENTS["commit"] + ", ".join(rows), columns)
 
     async def last_number(self) -> int:
         """The highest number ever given."""
@@ -383,7 +385,7 @@ class SqliteJournal:
         self,
         connection: aiosqlite.Connection | None,
         sql: str,
-        parameters: dict[str, object] | list[object],
+        parameters: dict[str, object] | Sequence[object],
     ) -> list[Any]:
         if connection is None:
             raise JournalUnavailable(f"The journal {self._where} is not open.")

@@ -13,20 +13,26 @@ import msgspec
 import pytest
 
 from emulator.domain.entries import Entry, EventReceived, Fact, StepSucceeded
+from emulator.domain.hooks import HookRecord
 from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.names import RESERVED
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
-from emulator.errors import JournalCorrupt
-from emulator.journal import loading
+from emulator.errors import JournalCorrupt, StorageError
+from emulator.journal import loading, rows
 from emulator.journal.looking import look
+from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import (
     ChunkRow,
+    ClosedRow,
     Commit,
+    Cut,
     EntryRow,
     InstanceRow,
     StoredInstance,
     StreamCommit,
+    TickRow,
+    TimerRow,
 )
 from emulator.journal.sqlite import SqliteJournal
 
@@ -162,3 +168,56 @@ async def test_a_file_is_looked_into_whatever_the_size_of_its_instances(
     first, *others = look(tmp_path / "journal.db")
     assert first == stored[key(1)]._replace(outputs=tuple(pieces))
     assert others == list(stored.values())[1:]
+
+
+@pytest.mark.usefixtures("small_reads")
+async def test_a_commit_is_written_whole_whatever_its_size(
+    journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "MOST_TEXT_CHARS", 400_000)
+    sleep = StepKey(StepKind.SLEEP, "nap", 1)
+    hooks = [
+        HookRecord(f"hook_{n}", "orders", "1", f"token {n}", 1, metadata=LARGE) for n in range(12)
+    ]
+    chunks = [ChunkRow(1, "default", place, None, None, LARGE) for place in range(12)]
+    log = results(1, 12).entries + results(2, 12).entries
+    memory = MemoryJournal()
+    for each in (journal, memory):
+        await each.commit(Commit(created=[made(number) for number in range(1, 21)]))
+        await each.commit(Commit(entries=[EntryRow(1, 99, Entry(1, None, EventReceived("old")))]))
+        await each.commit(Commit(hooks={"hook_1": hooks[1]}))
+        await each.commit(
+            Commit(
+                deleted=[20],
+                cuts=[Cut(1, None)],
+                created=[made(number) for number in range(30, 50)],
+                updated={3: made(3)._replace(modified_ms=7)},
+                entries=log,
+                taken=[(1, 1)],
+                disarmed=[(4, None)],
+                armed=[TimerRow(3, sleep, 9)],
+                ticks=[TickRow("", "* * * * *", 60_000)],
+                hooks={hook.hook_id: hook for hook in hooks},
+                streams=StreamCommit([(1, "default")], chunks, [ClosedRow(1, "default", None)]),
+            )
+        )
+    for number in range(1, 50):
+        assert await journal.load([key(number)]) == await memory.load([key(number)])
+    assert await journal.due(9, 99) == await memory.due(9, 99)
+    assert await journal.last_ticks() == await memory.last_ticks()
+    for n, hook in enumerate(hooks):
+        assert await journal.holders([hook.key]) == {hook.key: hooks[n]}
+    for place in range(12):
+        page = await journal.chunks(key(1), "default", place, 1, 1)
+        assert page == await memory.chunks(key(1), "default", place, 1, 1)
+
+
+async def test_a_commit_in_parts_is_written_whole_or_not_at_all(
+    journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "MOST_TEXT_CHARS", 400_000)
+    created = [made(number) for number in range(1, 13)]
+    twice = results(12, 6).entries
+    with pytest.raises(StorageError, match="UNIQUE"):
+        await journal.commit(Commit(created=created, entries=twice * 2))
+    assert await journal.load([row.creation.key for row in created]) == {}
