@@ -76,6 +76,9 @@ _COMMIT = f"({', '.join('?' * 14)})"
 _MOST_ENTRIES = 5_000
 """How many entries it takes: SQLite allows 32,766 parameters."""
 
+_MOST_ROWS = 100
+"""How many rows that have a value each are read at a time: then they are no text that is too long for SQLite."""
+
 _BUSY_TIMEOUT_S = 30.0
 """How long another process, such as the sqlite3 shell, may hold the write lock."""
 
@@ -233,6 +236,16 @@ class SqliteJournal:
 
     async def rows(self, query: InstanceQuery) -> list[InstanceRow]:
         """A page of a listing."""
+        rows: list[InstanceRow] = []
+        while True:
+            wanted = query._replace(limit=min(_MOST_ROWS, query.limit - len(rows)))
+            found = await self._some_rows(wanted)
+            rows += found
+            if len(found) < wanted.limit or len(rows) == query.limit:
+                return rows
+            query = query._replace(after=found[-1].number, offset=0)
+
+    async def _some_rows(self, query: InstanceQuery) -> list[InstanceRow]:
         beyond, direction = (">", "ASC") if query.ascending else ("<", "DESC")
         matches = _matches(query)
         if query.after is not None:
@@ -289,8 +302,12 @@ class SqliteJournal:
 
     async def holders(self, tokens: Sequence[TokenKey]) -> dict[TokenKey, HookRecord]:
         """Who holds these tokens, or held them last."""
-        found = hooks_from_json(await self._value("holders", tokens=to_json(tokens)))
-        return {hook.key: hook for hook in found}
+        found: dict[TokenKey, HookRecord] = {}
+        for first in range(0, len(tokens), _MOST_ROWS):
+            some = tokens[first : first + _MOST_ROWS]
+            hooks = hooks_from_json(await self._value("holders", tokens=to_json(some)))
+            found |= {hook.key: hook for hook in hooks}
+        return found
 
     async def hooks(self, query: HookQuery) -> list[HookRecord]:
         """A page of the hooks that are there, oldest first."""

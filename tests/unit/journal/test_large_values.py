@@ -6,6 +6,7 @@ import asyncio
 import functools
 import sqlite3
 from collections.abc import AsyncIterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from emulator.domain.names import RESERVED
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import JournalCorrupt, StorageError
-from emulator.journal import loading, rows
+from emulator.journal import loading, rows, sqlite
 from emulator.journal.looking import look
 from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import (
@@ -28,6 +29,7 @@ from emulator.journal.port import (
     Commit,
     Cut,
     EntryRow,
+    InstanceQuery,
     InstanceRow,
     StoredInstance,
     StreamCommit,
@@ -221,3 +223,30 @@ async def test_a_commit_in_parts_is_written_whole_or_not_at_all(
     with pytest.raises(StorageError, match="UNIQUE"):
         await journal.commit(Commit(created=created, entries=twice * 2))
     assert await journal.load([row.creation.key for row in created]) == {}
+
+
+async def test_a_listing_has_its_rows_whatever_the_size_of_their_params(
+    journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "_MOST_ROWS", 4)
+    memory = MemoryJournal()
+    for number in range(1, 21):
+        for each in (journal, memory):
+            await each.commit(Commit(created=[made(number)]))
+    for ascending, after, offset, limit in product(
+        (False, True), (None, 7), (0, 3), (0, 1, 4, 17, 99)
+    ):
+        query = InstanceQuery("orders", None, None, None, ascending, after, offset, limit)
+        assert await journal.rows(query) == await memory.rows(query)
+
+
+async def test_who_holds_tokens_is_known_whatever_the_size_of_their_metadata(
+    journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "_MOST_ROWS", 4)
+    hooks = [
+        HookRecord(f"hook_{n}", "orders", "1", f"token {n}", 1, metadata=LARGE) for n in range(13)
+    ]
+    for hook in hooks:
+        await journal.commit(Commit(hooks={hook.hook_id: hook}))
+    assert await journal.holders([hook.key for hook in hooks]) == {hook.key: hook for hook in hooks}
