@@ -126,6 +126,12 @@ class MemoryJournal:
             if (instance := self._named(key))
         }
 
+    async def load_some(
+        self, keys: Sequence[InstanceKey]
+    ) -> tuple[dict[InstanceKey, StoredInstance | JournalCorrupt], int]:
+        """All of these instances: they are in memory."""
+        return await self.load(keys), len(keys)
+
     async def entries(self, key: InstanceKey, after_seq: int, limit: int) -> list[EntryRow]:
         """The next entries of an instance, in order, without those of its mailbox."""
         instance = self._named(key)

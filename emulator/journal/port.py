@@ -224,6 +224,15 @@ class Journal(Protocol):
         """The instances of these names, those that exist; for one that does not decode, the error."""
         ...
 
+    async def load_some(
+        self, keys: Sequence[InstanceKey]
+    ) -> tuple[dict[InstanceKey, StoredInstance | JournalCorrupt], int]:
+        """The first of these instances, as `load` gives them, so that memory does not grow with their number.
+
+        Says how many of the keys those are: one at least, if there is one.
+        """
+        ...
+
     async def entries(self, key: InstanceKey, after_seq: int, limit: int) -> list[EntryRow]:
         """The next entries of an instance, in order, without those of its mailbox. None if it does not exist."""
         ...

@@ -213,6 +213,12 @@ class SqliteJournal:
         """The instances of these names, those that exist; for one that does not decode, the error."""
         return await self._asked(self._loading.all(keys))
 
+    async def load_some(
+        self, keys: Sequence[InstanceKey]
+    ) -> tuple[dict[InstanceKey, StoredInstance | JournalCorrupt], int]:
+        """The first of these instances, and how many of the keys those are."""
+        return await self._asked(self._loading.some(keys))
+
     async def entries(self, key: InstanceKey, after_seq: int, limit: int) -> list[EntryRow]:
         """The next entries of an instance, in order, without those of its mailbox."""
         [(text,)] = await self._listing(

@@ -147,6 +147,13 @@ class FaultyJournal:
         with self._use():
             return await self._inner.load(keys)
 
+    async def load_some(
+        self, keys: Sequence[InstanceKey]
+    ) -> tuple[dict[InstanceKey, StoredInstance | JournalCorrupt], int]:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.load_some(keys)
+
     async def entries(self, key: InstanceKey, after_seq: int, limit: int) -> list[EntryRow]:
         """See `Journal`."""
         with self._use():

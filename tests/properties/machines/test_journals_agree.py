@@ -313,6 +313,7 @@ class Journals(RuleBasedStateMachine):
             await journal.last_number(),
             await journal.last_ticks(),
             await journal.load(keys),
+            await journal.load_some(keys),
             await journal.existing(keys),
             [await journal.entries(key, *page) for key in keys for page in ((0, 99), (2, 2))],
             [await journal.row(key) for key in keys],
