@@ -294,7 +294,7 @@ class Engine:
                     await self._signal
                 elif len(self._inbox) < INPUTS_PER_TURN:
                     await OnePass()  # whoever was just answered can still be of this turn
-                if self._must_look_ahead:
+                if self._must_look_ahead and len(self._inbox) < INPUTS_PER_TURN:
                     self._must_look_ahead = False
                     await self._sleepers.look_ahead()
                 if self._has_work:

@@ -201,12 +201,14 @@ class MemoryJournal:
         """Do nothing: there is no file."""
         return False
 
-    async def due(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, TimerRow]]:
+    async def due(
+        self, until_ms: int, limit: int, after: TimerRow | None = None
+    ) -> list[tuple[InstanceKey, TimerRow]]:
         """The earliest timers of waiting and running instances, in order of due time."""
         timers = [timer for timer in self._live_timers() if timer.due_ms <= until_ms]
-        timers.sort(
-            key=lambda timer: (timer.due_ms, timer.number, timer.step.kind, timer.step.label)
-        )
+        if after is not None:
+            timers = [timer for timer in timers if _turn(timer) > _turn(after)]
+        timers.sort(key=_turn)
         return [(self._instances[timer.number].row.creation.key, timer) for timer in timers[:limit]]
 
     async def next_due_ms(self, after_ms: int) -> int | None:
@@ -342,6 +344,10 @@ class MemoryJournal:
             if instance.row.status in (InstanceStatus.WAITING, InstanceStatus.RUNNING):
                 for step, due_ms in instance.timers.items():
                     yield TimerRow(number, step, due_ms)
+
+
+def _turn(timer: TimerRow) -> tuple[int, int, str, str]:
+    return timer.due_ms, timer.number, timer.step.kind, timer.step.label
 
 
 def _age(row: InstanceRow) -> tuple[int, int]:

@@ -267,10 +267,12 @@ class Journal(Protocol):
         """The first of the workflow's queue, of those that wake or of the others: who was queued first, then by number."""
         ...
 
-    async def due(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, TimerRow]]:
+    async def due(
+        self, until_ms: int, limit: int, after: TimerRow | None = None
+    ) -> list[tuple[InstanceKey, TimerRow]]:
         """The earliest timers of waiting and running instances due at or before `until_ms`, in order of due time.
 
-        (The timers of queued and rolling-back instances are armed again when they start.)
+        With `after` only those behind that one: ties are in order of number, and of kind and label of the step. (The timers of queued and rolling-back instances are armed again when they start.)
         """
         ...
 

@@ -325,6 +325,7 @@ FROM (
     SELECT workflow, id, timer.number, kind, step, due_ms
     FROM timer CROSS JOIN instance ON instance.number = timer.number
     WHERE status IN ('waiting', 'running') AND due_ms <= :until_ms
+        AND (due_ms, timer.number, kind, step) > (:after_ms, :after_number, :after_kind, :after_step)
     ORDER BY due_ms, timer.number, kind, step LIMIT :limit
 );
 

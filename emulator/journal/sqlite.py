@@ -298,9 +298,20 @@ class SqliteJournal:
             await self._fetch("checkpoint")
         return free_pages > most_pages
 
-    async def due(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, TimerRow]]:
+    async def due(
+        self, until_ms: int, limit: int, after: TimerRow | None = None
+    ) -> list[tuple[InstanceKey, TimerRow]]:
         """The earliest timers of waiting instances, in order of due time."""
-        return timers_from_json(await self._value("due", until_ms=until_ms, limit=limit))
+        found = await self._value(
+            "due",
+            until_ms=until_ms,
+            limit=limit,
+            after_ms=after.due_ms if after else -1,
+            after_number=after.number if after else 0,
+            after_kind=after.step.kind if after else "",
+            after_step=after.step.label if after else "",
+        )
+        return timers_from_json(found)
 
     async def next_due_ms(self, after_ms: int) -> int | None:
         """When the earliest timer of a waiting instance later than `after_ms` is due."""

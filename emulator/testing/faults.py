@@ -209,10 +209,12 @@ class FaultyJournal:
         with self._use():
             return await self._inner.shrink(most_pages)
 
-    async def due(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, TimerRow]]:
+    async def due(
+        self, until_ms: int, limit: int, after: TimerRow | None = None
+    ) -> list[tuple[InstanceKey, TimerRow]]:
         """See `Journal`."""
         with self._use():
-            return await self._inner.due(until_ms, limit)
+            return await self._inner.due(until_ms, limit, after)
 
     async def next_due_ms(self, after_ms: int) -> int | None:
         """See `Journal`."""
