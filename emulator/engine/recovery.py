@@ -57,21 +57,17 @@ class Recovery:
         while found := await self._journal.recoverable(number, ROWS_PER_LOOK):
             number = found[-1][1]
             for key, _ in found:
-                self._find(key)
+                if key.workflow in self._admissions:
+                    self._admissions[key.workflow].claim(key)
+                    self._found.append(key)
+        held = await self._journal.unfinished(self._admissions)
+        if held:
+            log.warning(
+                "the project has these workflows no longer, and their unfinished instances are held until it has: %s",
+                ", ".join(f"{workflow} ({many:,})" for workflow, many in sorted(held.items())),
+            )
 
     def take_up_some(self) -> None:
         """Post the next ones to the engine."""
         for _ in range(min(TAKEN_UP_PER_TURN, len(self._found))):
             self._post(self._found.popleft(), Recovered())
-
-    def _find(self, key: InstanceKey) -> None:
-        admission = self._admissions.get(key.workflow)
-        if admission is None:
-            log.warning(
-                "instance %s is held: the workflow %s is not configured any more",
-                key.id,
-                key.workflow,
-            )
-        else:
-            admission.claim(key)
-            self._found.append(key)

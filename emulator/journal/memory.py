@@ -16,7 +16,7 @@ from emulator.domain.entries import (
 )
 from emulator.domain.hooks import HookStage
 from emulator.domain.names import RESERVED
-from emulator.domain.status import InstanceStatus
+from emulator.domain.status import TERMINAL, InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import JournalCorrupt
 from emulator.journal.codes import MemoryCodes
@@ -37,7 +37,7 @@ from emulator.journal.port import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from emulator.domain.hooks import HookRecord, TokenKey
     from emulator.domain.instance import InstanceKey
@@ -177,6 +177,12 @@ class MemoryJournal:
         rows = (self._instances[number].row for number in numbers)
         found = [row for row in rows if row.status in _RECOVERABLE]
         return [(row.creation.key, row.number) for row in found[:limit]]
+
+    async def unfinished(self, known: Collection[str]) -> dict[str, int]:
+        """How many unfinished instances there are of each workflow that is not among the known ones."""
+        rows = (instance.row for instance in self._instances.values())
+        workflows = (row.creation.workflow for row in rows if row.status not in TERMINAL)
+        return dict(Counter(each for each in workflows if each not in known))
 
     async def queued(self, workflow: str, limit: int, *, waking: bool) -> list[InstanceKey]:
         """The first of the workflow's queue, of those that wake or of the others."""

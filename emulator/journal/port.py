@@ -6,7 +6,7 @@ instance, is already consistent; the journal adds no rule of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -261,6 +261,10 @@ class Journal(Protocol):
         """Instances that must be taken up at start, each with its number, in order of that, above `after`: running, waiting
         for pause, rolling back. (Queued ones stand in the queue, waiting ones are found by their timers, paused ones by a
         request.)"""
+        ...
+
+    async def unfinished(self, known: Collection[str]) -> dict[str, int]:
+        """How many unfinished instances there are of each workflow that is not among the known ones, if there are any."""
         ...
 
     async def queued(self, workflow: str, limit: int, *, waking: bool) -> list[InstanceKey]:

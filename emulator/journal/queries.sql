@@ -294,6 +294,25 @@ FROM (
     ORDER BY number LIMIT :limit
 );
 
+-- unfinished
+WITH RECURSIVE found (workflow) AS (
+    SELECT min(workflow) FROM instance
+    UNION ALL
+    SELECT (SELECT min(instance.workflow) FROM instance WHERE instance.workflow > found.workflow)
+    FROM found WHERE workflow IS NOT NULL
+)
+SELECT json_group_object(workflow, many)
+FROM (
+    SELECT workflow, (
+        SELECT count(*) FROM instance
+        WHERE instance.workflow = found.workflow
+            AND status IN ('queued', 'running', 'waiting', 'waitingForPause', 'paused', 'rollingBack')
+    ) AS many
+    FROM found
+    WHERE workflow NOT IN (SELECT value FROM json_each(:known))
+)
+WHERE many > 0;
+
 -- queued
 SELECT json_group_array(json_array(workflow, id))
 FROM (

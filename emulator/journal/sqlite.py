@@ -50,7 +50,7 @@ from emulator.journal.schema import STATEMENTS, inspect, migrate
 from emulator.journal.sqlite_codes import SqliteCodes
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Collection, Generator, Sequence
 
     from emulator.domain.hooks import HookRecord, TokenKey
     from emulator.domain.instance import InstanceKey
@@ -274,6 +274,12 @@ class SqliteJournal:
     async def recoverable(self, after: int, limit: int) -> list[tuple[InstanceKey, int]]:
         """Instances that must be taken up at start, in order of number."""
         return numbered_keys_from_json(await self._value("recoverable", after=after, limit=limit))
+
+    async def unfinished(self, known: Collection[str]) -> dict[str, int]:
+        """How many unfinished instances there are of each workflow that is not among the known ones."""
+        return from_json(
+            await self._value("unfinished", known=to_json(list(known))), dict[str, int]
+        )
 
     async def queued(self, workflow: str, limit: int, *, waking: bool) -> list[InstanceKey]:
         """The first of the workflow's queue, of those that wake or of the others."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import NamedTuple
@@ -188,6 +188,11 @@ class FaultyJournal:
         """See `Journal`."""
         with self._use():
             return await self._inner.recoverable(after, limit)
+
+    async def unfinished(self, known: Collection[str]) -> dict[str, int]:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.unfinished(known)
 
     async def queued(self, workflow: str, limit: int, *, waking: bool) -> list[InstanceKey]:
         """See `Journal`."""

@@ -317,6 +317,7 @@ class Journals(RuleBasedStateMachine):
             await journal.existing(keys),
             [await journal.entries(key, *page) for key in keys for page in ((0, 99), (2, 2))],
             [await journal.row(key) for key in keys],
+            [await journal.unfinished(known) for known in ((), ("orders",), WORKFLOWS)],
             [await journal.status_counts(workflow) for workflow in WORKFLOWS],
             [
                 await journal.queued(workflow, limit, waking=waking)
