@@ -200,8 +200,14 @@ class MemoryJournal:
         ]
 
     async def next_expiry_ms(self) -> int | None:
-        """When the next instance expires, or should have."""
-        return min((expires_ms for expires_ms, _ in self._expiries()), default=None)
+        """When the next instance expires, or the retention of a token is over, or should have been."""
+        ends_ms = [expires_ms for expires_ms, _ in self._expiries()]
+        ends_ms += [
+            hook.retain_until_ms
+            for hook in self._hooks.values()
+            if hook.stage is HookStage.RETAINED and hook.retain_until_ms is not None
+        ]
+        return min(ends_ms, default=None)
 
     async def shrink(self, _: int, /) -> bool:
         """Do nothing: there is no file."""

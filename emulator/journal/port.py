@@ -289,7 +289,7 @@ class Journal(Protocol):
         ...
 
     async def next_expiry_ms(self) -> int | None:
-        """When the next instance expires, or should have."""
+        """When the next instance expires, or the retention of a token is over, or should have been."""
         ...
 
     async def shrink(self, most_pages: int, /) -> bool:

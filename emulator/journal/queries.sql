@@ -330,7 +330,15 @@ FROM (
 );
 
 -- next_expiry_ms
-SELECT (SELECT expires_ms FROM instance WHERE expires_ms IS NOT NULL ORDER BY expires_ms LIMIT 1);
+SELECT min(at_ms)
+FROM (
+    SELECT (SELECT expires_ms FROM instance WHERE expires_ms IS NOT NULL ORDER BY expires_ms LIMIT 1) AS at_ms
+    UNION ALL
+    SELECT (
+        SELECT retain_until_ms FROM hook
+        WHERE stage = 'retained' AND retain_until_ms IS NOT NULL ORDER BY retain_until_ms LIMIT 1
+    )
+);
 
 -- free_pages
 SELECT freelist_count FROM pragma_freelist_count;

@@ -291,7 +291,7 @@ class SqliteJournal:
         return numbered_keys_from_json(await self._value("expired", until_ms=until_ms, limit=limit))
 
     async def next_expiry_ms(self) -> int | None:
-        """When the next instance expires, or should have."""
+        """When the next instance expires, or the retention of a token is over, or should have been."""
         return await self._value("next_expiry_ms")
 
     async def shrink(self, most_pages: int, /) -> bool:
