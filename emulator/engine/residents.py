@@ -59,6 +59,7 @@ class Residents:
         Says how much of the inbox is only about those, which of the chosen new ids are taken, and who has the tokens that
         somebody wants.
         """
+        self._damaged.clear()
         posted: list[Posted] = []
         tokens: set[TokenKey] = set()
         for each in inbox:
