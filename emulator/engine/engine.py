@@ -291,14 +291,15 @@ class Engine:
     async def _run(self) -> None:
         try:
             while not self._is_closing or self._inbox:
-                self._recovery.take_up_some()
+                if len(self._inbox) < INPUTS_PER_TURN:
+                    self._recovery.take_up_some()
                 await refill(self._admissions.values(), self.journal)
                 if not (self._has_work or self._must_look_ahead or self._must_look_for_expired):
                     self._signal = asyncio.get_running_loop().create_future()
                     await self._signal
                 elif len(self._inbox) < INPUTS_PER_TURN:
                     await OnePass()  # whoever was just answered can still be of this turn
-                if self._must_look_ahead:
+                if self._must_look_ahead and len(self._inbox) < INPUTS_PER_TURN:
                     self._must_look_ahead = False
                     await self._sleepers.look_ahead()
                 if self._has_work:
@@ -331,11 +332,14 @@ class Engine:
     async def _turn(self) -> None:
         inbox, self._inbox = self._inbox[:INPUTS_PER_TURN], self._inbox[INPUTS_PER_TURN:]
         try:
-            taken, holders = await self._residents.prepare(inbox)
+            ready, taken, holders = await self._residents.prepare(inbox)
             if self.streams.is_busy:
                 await self.streams.load()
             turn = Turn(self._clock.now_ms(), taken, holders)
-            for each in inbox:
+            for place, each in enumerate(inbox):
+                if place == ready or turn.is_full:
+                    turn.deferred += inbox[place:]
+                    break
                 if isinstance(each, Said):
                     self._listen(turn, each)
                 elif isinstance(each.item, Batch):
@@ -447,8 +451,7 @@ class Engine:
             return decision
         if decision.hooks:
             turn.holders.note(decision.hooks.values())
-        turn.decided.append((actor, item, decision))
-        turn.actors[actor.key] = actor
+        turn.add(actor, item, decision)
         for effect in decision.effects:
             if type(effect) is ResolveStep:
                 turn.moving.add(actor.key)

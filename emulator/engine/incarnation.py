@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -62,8 +61,6 @@ from emulator.engine.tokens import HookNames, TokenMaker
 from emulator.errors import ProgramLost, RollbackPhase
 from emulator.journal.port import ChunkRow
 from emulator.timing.alarm import Timers
-
-log = logging.getLogger("workflow_emulator")
 
 PARK_AFTER_MS = 5
 """How long code must have done nothing to count as parked."""
@@ -128,14 +125,14 @@ class Incarnation:
         self._attempts: dict[StepKey, Attempt] = {}
         self._is_watched = False
         self._reported = -1
-        self._check: ReplayCheck | None = None
+        self._check = ReplayCheck(state, host.notices)
 
     # the user's code
 
     def start(self, *, registering: bool) -> None:
         """Call `run()`. If that is only to find its rollback handlers, it need not get anywhere."""
         if not registering:
-            self._check = ReplayCheck.of(self._state, self._host.notices)
+            self._check.begin()
         self._run = self._loop.create_task(self._run_program())
 
     async def _run_program(self) -> None:
@@ -174,8 +171,7 @@ class Incarnation:
     def _end(self, end: RunReturned | RunRaised) -> None:
         self.say_later()
         self._host.post(end)
-        if self._check is not None:
-            self._check.over()
+        self._check.over()
 
     # what it asks
 
@@ -242,8 +238,7 @@ class Incarnation:
         future = self._pending[request.step] = self._loop.create_future()
         self._activity += 1
         self._unanswered += 1
-        if self._check is not None:
-            self._check.asked(request.step)
+        self._check.asked(request.step)
         self._host.post(request)
         try:
             return await future
@@ -380,8 +375,7 @@ class Incarnation:
         code = self._code[effect.step]
         if effect.mocked is not None:
             code = mocked_code(code, effect.mocked)
-        if self._writing.is_used:
-            code = self._writing.marked(context, code)
+        code = self._writing.marked(context, code)
         self._attempts[effect.step] = Attempt(
             context, code, context, self._host.timers, self._attempt_over, self._writing
         )
@@ -406,8 +400,7 @@ class Incarnation:
         told = Compensation(step_context, exception_of(effect.error), output)
         context = AttemptContext(effect.step, effect.attempt, effect.config, creation)
         code = rollback.code
-        if self._writing.is_used:
-            code = self._writing.marked(context, code)
+        code = self._writing.marked(context, code)
         self._attempts[effect.step] = Attempt(
             context, code, told, self._host.timers, self._rollback_over
         )
@@ -471,8 +464,7 @@ class Incarnation:
         if seen == self._activity and self._is_at_rest():
             self._reported = seen
             self._host.post(RunParked(self.number))
-            if self._check is not None:
-                self._check.at_rest()
+            self._check.at_rest()
         else:
             self.watch()
 

@@ -61,23 +61,22 @@ class Notices:
 class ReplayCheck:
     """Looks whether one replay asks for the steps that it owes; if not, that is told once."""
 
-    def __init__(self, state: InstanceState, owed: set[StepKey], notices: Notices) -> None:
+    def __init__(self, state: InstanceState, notices: Notices) -> None:
         self._state = state
-        self._owed = owed
         self._notices = notices
+        self._owed: set[StepKey] = set()
         self._news: StepKey | None = None
 
-    @classmethod
-    def of(cls, state: InstanceState, notices: Notices) -> ReplayCheck | None:
-        """The check of a replay that begins now; None if there is nothing that it owes."""
-        owed = _owed_steps(state)
-        return cls(state, owed, notices) if owed else None
+    def begin(self) -> None:
+        """The code begins: it owes the steps that there are."""
+        self._owed = _owed_steps(self._state)
 
     def asked(self, step: StepKey) -> None:
         """The code asks for a step."""
-        self._owed.discard(step)
-        if self._news is None and step not in self._state.steps:
-            self._news = step
+        if self._owed:
+            self._owed.discard(step)
+            if self._news is None and step not in self._state.steps:
+                self._news = step
 
     def at_rest(self) -> None:
         """The code rests. If it has gone on to something new by then, it has passed over what it still owes."""

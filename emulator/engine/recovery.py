@@ -15,7 +15,7 @@ from emulator.domain.instance import InstanceKey
 from emulator.domain.logic import CURRENT_LOGIC
 from emulator.engine.admission import Admission
 from emulator.errors import InstanceTooNew, JournalCorrupt, StorageError
-from emulator.journal.port import InstanceRow, Journal, StoredInstance
+from emulator.journal.port import Journal, StoredInstance
 
 log = logging.getLogger("workflow_emulator")
 
@@ -54,25 +54,20 @@ class Recovery:
     async def find_unfinished(self) -> None:
         """Look through the journal."""
         number = 0
-        while rows := await self._journal.recoverable(number, ROWS_PER_LOOK):
-            number = rows[-1].number
-            for row in rows:
-                self._find(row)
+        while found := await self._journal.recoverable(number, ROWS_PER_LOOK):
+            number = found[-1][1]
+            for key, _ in found:
+                if key.workflow in self._admissions:
+                    self._admissions[key.workflow].claim(key)
+                    self._found.append(key)
+        held = await self._journal.unfinished(self._admissions)
+        if held:
+            log.warning(
+                "the project has these workflows no longer, and their unfinished instances are held until it has: %s",
+                ", ".join(f"{workflow} ({many:,})" for workflow, many in sorted(held.items())),
+            )
 
     def take_up_some(self) -> None:
         """Post the next ones to the engine."""
         for _ in range(min(TAKEN_UP_PER_TURN, len(self._found))):
             self._post(self._found.popleft(), Recovered())
-
-    def _find(self, row: InstanceRow) -> None:
-        key = row.creation.key
-        admission = self._admissions.get(key.workflow)
-        if admission is None:
-            log.warning(
-                "instance %s is held: the workflow %s is not configured any more",
-                key.id,
-                key.workflow,
-            )
-        else:
-            admission.claim(key)
-            self._found.append(key)

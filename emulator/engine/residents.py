@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -52,11 +53,13 @@ class Residents:
         self._next_number = await self._journal.last_number() + 1
         self._tokens = TokenMaker(await self._journal.seed())
 
-    async def prepare(self, inbox: Inbox) -> tuple[set[InstanceKey], Holders]:
-        """Bring the instances that the inbox is about into memory.
+    async def prepare(self, inbox: Inbox) -> tuple[int, set[InstanceKey], Holders]:
+        """Bring the instances that the inbox is about into memory, as many as are not too large together.
 
-        Says which of the chosen new ids are taken, and who has the tokens that somebody wants.
+        Says how much of the inbox is only about those, which of the chosen new ids are taken, and who has the tokens that
+        somebody wants.
         """
+        self._damaged.clear()
         posted: list[Posted] = []
         tokens: set[TokenKey] = set()
         for each in inbox:
@@ -64,13 +67,14 @@ class Residents:
                 posted.append(each)
             elif type(each.item) is HookRequested:
                 tokens.add(TokenKey(scope_of(each.actor.key.id), each.item.hook.token))
-        taken = await self._load(posted) if posted else set[InstanceKey]()
+        taken, left = await self._load(posted) if posted else (set[InstanceKey](), None)
         for each in posted:
             if isinstance(each.item, RestartRequested) and each.key in self.actors:
                 tokens |= tokens_of(self.actors[each.key].state)
             elif isinstance(each.item, Batch):
                 tokens |= each.item.tokens()
-        return taken, Holders(await self._journal.holders(list(tokens)) if tokens else {})
+        ready = len(inbox) if left is None else inbox.index(left)
+        return ready, taken, Holders(await self._journal.holders(list(tokens)) if tokens else {})
 
     def add(self, creation: Creation) -> InstanceActor:
         """Take in an instance that is being created."""
@@ -95,22 +99,25 @@ class Residents:
         text = f'(instance.not_found) Instance "{key.id}" does not exist'
         return self._damaged.get(key) or InstanceNotFound(text)
 
-    async def _load(self, inbox: list[Posted]) -> set[InstanceKey]:
-        needed: set[InstanceKey] = set()
+    async def _load(self, inbox: list[Posted]) -> tuple[set[InstanceKey], Posted | None]:
+        """Says which of the chosen new ids are taken, and what is the first about an instance that is not loaded yet."""
+        missing: dict[InstanceKey, Posted] = {}
         chosen: set[InstanceKey] = set()
         for posted in inbox:
             if not isinstance(posted.item, Batch):
-                needed.add(posted.key)
+                if posted.key not in self.actors:
+                    missing.setdefault(posted.key, posted)
             elif posted.item.may_be_taken:
                 chosen.update(creation.key for creation in posted.item.creations)
-        missing = needed - self.actors.keys()
-        if missing:
-            await self._take_in(list(missing))
+        many = await self._take_in(list(missing)) if missing else 0
         chosen -= self.actors.keys()
-        return await self._journal.existing(list(chosen)) if chosen else set()
+        taken = await self._journal.existing(list(chosen)) if chosen else set[InstanceKey]()
+        return taken, next(islice(missing.values(), many, None), None)
 
-    async def _take_in(self, keys: list[InstanceKey]) -> None:
-        for key, loaded in (await self._journal.load(keys)).items():
+    async def _take_in(self, keys: list[InstanceKey]) -> int:
+        """Load the first of these instances; says how many of the keys those are."""
+        found, many = await self._journal.load_some(keys)
+        for key, loaded in found.items():
             stored = readable(loaded)
             if isinstance(stored, StorageError):
                 log.error("%s", stored)
@@ -120,3 +127,4 @@ class Residents:
                 state.modifiers = self._arrangements.of(key)
                 actor = self.actors[key] = self._make(stored.row.number, state, self._tokens)
                 actor.stored_row = stored.row
+        return many

@@ -71,8 +71,9 @@ class Retention:
             await self._journal.commit(Commit(deleted=[number for _, number in expired]))
             self._feed.publish([key for key, _ in expired])
             self._adapt(self._timers.now_ms() - now_ms)
-        elif is_idle:
+        else:
             await self._journal.forget_tokens(now_ms)
+        if is_idle and not expired:
             has_more = await self._journal.shrink(PAGES_PER_LOOK)
         self._not_before_ms = self._timers.now_ms() + (REST_MS if has_more else CALM_MS)
         if has_more or expired or not is_idle:

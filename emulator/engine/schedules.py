@@ -10,6 +10,9 @@ schedule are settled, and moves that mark in the same transaction that admits a 
 the instance, whose id is made of the expression and the tick, so that not even a doubt could make a second one. A start
 looks at the last tick since the mark. When it has been missed only just, it is fired late, as Cloudflare's are; otherwise
 it is passed over, or fired where that is asked for. The marks outlive the instances, which may be deleted.
+
+A mark in the future is of a clock that ran ahead. It holds for a day at most, so that a clock that is set back by some hours
+repeats no tick; one beyond that would silence the schedule until then, and counts as now.
 """
 
 from __future__ import annotations
@@ -18,11 +21,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from emulator.domain import values
 from emulator.domain.cron import Cron
 from emulator.domain.instance import Creation, Schedule, TriggerSource
+from emulator.domain.limits import DAY_MS
 from emulator.engine.engine import Engine
 from emulator.errors import EmulatorError, EngineStopped, InstanceAlreadyExists
 from emulator.journal.port import Commit, TickRow
@@ -33,6 +38,9 @@ log = logging.getLogger("workflow_emulator")
 
 GRACE_MS: Final = 60_000
 """How late a tick is still fired at a start (Cloudflare fires up to half a minute late): a restart loses none."""
+
+MOST_AHEAD_MS: Final = DAY_MS
+"""How far ahead of the clock a mark may be and still hold."""
 
 WORKER: Final = ""
 """What stands for the Worker itself where a workflow is named."""
@@ -89,6 +97,8 @@ class Schedules:
             await self._engine.journal.commit(Commit(ticks=unseen))
         for trigger in self.triggers:
             settled_ms = settled.get((trigger.workflow, trigger.cron.text), now_ms)
+            if settled_ms > now_ms:
+                settled_ms = _settled_ahead(trigger, settled_ms, now_ms)
             last_ms = trigger.cron.last_until(now_ms)
             if last_ms > settled_ms and (self._catch_up or now_ms - last_ms < GRACE_MS):
                 self._fire(trigger, last_ms)
@@ -129,6 +139,19 @@ class Schedules:
             pass  # which has said why; the tick is not settled
         except EmulatorError as error:
             log.error("the tick of %s (%s) failed: %s", trigger.workflow, tick.cron, error)
+
+
+def _settled_ahead(trigger: Trigger, settled_ms: int, now_ms: int) -> int:
+    """Until when a schedule is settled that was last fired by a clock that ran ahead; the log says so."""
+    is_far = settled_ms - now_ms > MOST_AHEAD_MS
+    log.warning(
+        "the schedule %s of %s was fired last at %s, which is still to come: the clock ran ahead. %s",
+        trigger.cron.text,
+        trigger.workflow or "the Worker",
+        datetime.fromtimestamp(settled_ms // 1000, UTC).isoformat(),
+        "It is fired from now on." if is_far else "It is not fired before then.",
+    )
+    return now_ms if is_far else settled_ms
 
 
 async def create_scheduled(engine: Engine, workflow: str, tick: Schedule) -> str:

@@ -2,7 +2,8 @@
 
 The journal has the timers of all instances; this holds those of the near future in memory. Whenever the horizon draws
 near, the next stretch is loaded; as long as no stored timer is due, nothing happens at all. So a sleeping instance
-costs a row, however long it sleeps.
+costs a row, however long it sleeps. A stretch begins where the former one ended: what was loaded is not loaded again, even
+if it stays in the journal because its instance cannot be woken.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from emulator.core.state import InstanceState
 from emulator.domain.instance import InstanceKey
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey
-from emulator.journal.port import Journal
+from emulator.journal.port import Journal, TimerRow
 from emulator.timing.alarm import Timers
 from emulator.timing.wheel import Timer
 
@@ -40,6 +41,7 @@ class Sleepers:
         self._fire = fire
         self._load = load
         self._horizon_ms = 0
+        self._last: TimerRow | None = None
         self._is_crowded = False
         self._next_load_ms: int | None = None
         self._next_load: Timer[Callable[[], None]] | None = None
@@ -48,17 +50,19 @@ class Sleepers:
         """Load the timers up to the new horizon, and arrange for the next look."""
         self._next_load_ms = self._next_load = None
         horizon_ms = self._timers.now_ms() + HORIZON_MS
-        rows = await self._journal.due(horizon_ms, ROWS_PER_LOAD)
+        rows = await self._journal.due(horizon_ms, ROWS_PER_LOAD, self._last)
         for key, timer in rows:
             self._schedule(key, timer.step, timer.due_ms)
+            self._last = timer
         self._is_crowded = len(rows) == ROWS_PER_LOAD
         if self._is_crowded:
             # There are more, perhaps at the very instant of the last: look again when it has come.
-            self._horizon_ms = rows[-1][1].due_ms - 1
-            self._look_at(rows[-1][1].due_ms)
+            self._horizon_ms = rows[-1][1].due_ms
+            self._look_at(self._horizon_ms)
             return
-        self._horizon_ms = horizon_ms
-        next_ms = await self._journal.next_due_ms(horizon_ms)
+        # What is not behind the last one will not be loaded: it is watched, even if the clock was set back since.
+        self._horizon_ms = max(horizon_ms, self._last.due_ms if self._last else 0)
+        next_ms = await self._journal.next_due_ms(self._horizon_ms)
         if next_ms is not None:
             self._look_at(next_ms - HORIZON_MS)
 

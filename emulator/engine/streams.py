@@ -133,7 +133,9 @@ class Writing:
         return writer
 
     def marked(self, context: AttemptContext, code: StepCode) -> StepCode:
-        """The code, marked so before it begins."""
+        """The code, marked so before it begins, if somebody has asked for a stream."""
+        if not self.is_used:
+            return code
 
         def callback(told: object) -> object:
             self.enter(context)

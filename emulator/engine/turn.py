@@ -11,8 +11,10 @@ import msgspec
 
 from emulator.core.decision import Decision
 from emulator.core.hooks import conflict
-from emulator.core.inputs import AttemptReturned, EventSent, Input
+from emulator.core.inputs import AttemptReturned, CreateRequested, EventSent, Input
 from emulator.core.state import InstanceState
+from emulator.domain.entries import FACTS
+from emulator.domain.failure import Failure
 from emulator.domain.hooks import HookRequest, TokenKey
 from emulator.domain.instance import Creation, InstanceKey, id_in_scope, scope_of
 from emulator.domain.steps import StepKey
@@ -30,6 +32,9 @@ from emulator.errors import (
 from emulator.journal.port import Commit, Cut, EntryRow, TickRow, TimerRow
 
 log = logging.getLogger("workflow_emulator")
+
+BYTES_PER_TURN = 16 * 2**20
+"""How large the values are that a turn writes, when it takes nothing more."""
 
 Reply = asyncio.Future[Any]
 
@@ -102,6 +107,7 @@ class Turn:
         self.decided: list[tuple[InstanceActor, Input, Decision]] = []
         self.answers: list[tuple[Reply, object]] = []
         self.refusals: list[tuple[Reply | None, EmulatorError]] = []
+        self.size_bytes = 0
         self.actors: dict[InstanceKey, InstanceActor] = {}
         self.looked_at: dict[InstanceKey, InstanceActor] = {}
         self.created: set[InstanceKey] = set()
@@ -109,6 +115,21 @@ class Turn:
         self.moving: set[InstanceKey] = set()
         self.deferred: Inbox = []
         self.ended: list[InstanceActor] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the rest waits for the next turn, so that the memory that a commit takes does not grow with the inbox."""
+        return self.size_bytes > BYTES_PER_TURN
+
+    def add(self, actor: InstanceActor, item: Input, decision: Decision) -> None:
+        """Take in what has been decided."""
+        self.decided.append((actor, item, decision))
+        self.actors[actor.key] = actor
+        if type(item) is CreateRequested:
+            self.size_bytes += len(actor.state.creation.params)
+        for _, entry in decision.entries:
+            for name in _LARGE[type(entry.fact)]:
+                self.size_bytes += _size_bytes(getattr(entry.fact, name))
 
     def admits(self, posted: Posted, batch: Batch) -> bool:
         """Whether this turn may create a batch: it waits for the next one behind a barrier, and may be refused as a whole."""
@@ -226,5 +247,17 @@ class Turn:
                 commit.updated[actor.number] = row
             actor.stored_row = row
 
+
+def _size_bytes(value: msgspec.Raw | Failure | None) -> int:
+    if value is None:
+        return 0
+    return len(value.message) if isinstance(value, Failure) else len(value)
+
+
+_LARGE = {
+    fact: {"result", "payload", "metadata", "error"}.intersection(fact.__struct_fields__)
+    for fact in FACTS.values()
+}
+"""The fields of each fact that can be large."""
 
 _NOTHING = Commit()

@@ -1,6 +1,8 @@
 """Who owns a journal: a file beside it, locked by the kernel for as long as its process lives.
 
-The lock is `flock`'s, so SIGKILL releases it and no stale file has to be judged. What the file says, the owner's pid
+The lock is `flock`'s, so SIGKILL releases it and no stale file has to be judged. It belongs to the open file, which forked
+children inherit, such as those of a `multiprocessing.Pool` in a callback: they close it, or it would be locked for as long
+as they live. What the file says, the owner's pid
 and port, is only for the message that the next one gets. The file stays when the lock goes: to unlink it would let
 two processes lock two files of one name.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -24,6 +26,17 @@ class Owner(msgspec.Struct, frozen=True):
 
     pid: int
     port: int | None = None
+
+
+_held: Final[set[JournalLock]] = set()
+
+
+def _forget_in_child() -> None:
+    for lock in _held.copy():
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
 
 
 class JournalLock:
@@ -62,6 +75,7 @@ class JournalLock:
                 "Choose a folder on a local disk with --persist-to."
             ) from error
         self._file = file
+        _held.add(self)
         self._write(Owner(os.getpid()))
 
     def publish_port(self, port: int) -> None:
@@ -71,6 +85,7 @@ class JournalLock:
     def release(self) -> None:
         """Let the next one have it. Idempotent."""
         if self._file is not None:
+            _held.discard(self)
             file, self._file = self._file, None
             os.close(file)
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
 
 from emulator.domain.instance import InstanceKey
 from emulator.errors import JournalCorrupt, JournalUnavailable
+from emulator.journal.loading import Asking, Loading
 from emulator.journal.port import ChunkRow, StoredInstance
-from emulator.journal.rows import chunks_from_json, stored_from_json, to_json
+from emulator.journal.rows import to_json
 from emulator.journal.schema import APPLICATION_ID, MIGRATIONS, STATEMENTS
+
+_T = TypeVar("_T")
 
 
 def look(
@@ -31,16 +37,27 @@ def look(
             _check(connection, path)
             wanted = {"workflow": workflow, "id": id}
             keys = [InstanceKey(*row) for row in connection.execute(STATEMENTS["named"], wanted)]
-            [texts] = connection.execute(STATEMENTS["load"], {"keys": to_json(keys)}).fetchall()
-            [(pieces,)] = connection.execute(STATEMENTS["outputs"], {"keys": to_json(keys)})
+            found = _asked(connection, Loading().all(keys))
+            rows = connection.execute(STATEMENTS["outputs"], {"keys": to_json(keys)})
+            outputs: dict[int, list[ChunkRow]] = {}
+            for number, stream, place, step, attempt, value in rows:
+                raw = msgspec.Raw(value.encode())
+                piece = ChunkRow(number, stream, place, step, attempt, raw)
+                outputs.setdefault(number, []).append(piece)
     except sqlite3.DatabaseError as error:
         raise JournalUnavailable(f"The journal {path} cannot be read (SQLite: {error}).") from error
-    found = stored_from_json(*texts)
-    outputs: dict[int, list[ChunkRow]] = {}
-    for piece in chunks_from_json(pieces):
-        outputs.setdefault(piece.number, []).append(piece)
     whole = [_whole(found[key]) for key in keys if key in found]
     return [each._replace(outputs=tuple(outputs.get(each.row.number, ()))) for each in whole]
+
+
+def _asked(connection: sqlite3.Connection, asking: Asking[_T]) -> _T:
+    rows: Any = None
+    try:
+        while True:
+            statement, parameters = asking.send(rows)
+            rows = connection.execute(STATEMENTS[statement], parameters).fetchall()
+    except StopIteration as end:
+        return end.value
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:

@@ -16,7 +16,7 @@ from emulator.domain.entries import (
 )
 from emulator.domain.hooks import HookStage
 from emulator.domain.names import RESERVED
-from emulator.domain.status import InstanceStatus
+from emulator.domain.status import TERMINAL, InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 from emulator.errors import JournalCorrupt
 from emulator.journal.codes import MemoryCodes
@@ -37,7 +37,7 @@ from emulator.journal.port import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from emulator.domain.hooks import HookRecord, TokenKey
     from emulator.domain.instance import InstanceKey
@@ -126,6 +126,12 @@ class MemoryJournal:
             if (instance := self._named(key))
         }
 
+    async def load_some(
+        self, keys: Sequence[InstanceKey]
+    ) -> tuple[dict[InstanceKey, StoredInstance | JournalCorrupt], int]:
+        """All of these instances: they are in memory."""
+        return await self.load(keys), len(keys)
+
     async def entries(self, key: InstanceKey, after_seq: int, limit: int) -> list[EntryRow]:
         """The next entries of an instance, in order, without those of its mailbox."""
         instance = self._named(key)
@@ -165,11 +171,18 @@ class MemoryJournal:
         """How many instances of the workflow there are, by status."""
         return dict(Counter(row.status for row in self._matching(InstanceQuery(workflow))))
 
-    async def recoverable(self, after: int, limit: int) -> list[InstanceRow]:
+    async def recoverable(self, after: int, limit: int) -> list[tuple[InstanceKey, int]]:
         """Instances that must be taken up at start, in order of number."""
         numbers = sorted(number for number in self._instances if number > after)
         rows = (self._instances[number].row for number in numbers)
-        return [row for row in rows if row.status in _RECOVERABLE][:limit]
+        found = [row for row in rows if row.status in _RECOVERABLE]
+        return [(row.creation.key, row.number) for row in found[:limit]]
+
+    async def unfinished(self, known: Collection[str]) -> dict[str, int]:
+        """How many unfinished instances there are of each workflow that is not among the known ones."""
+        rows = (instance.row for instance in self._instances.values())
+        workflows = (row.creation.workflow for row in rows if row.status not in TERMINAL)
+        return dict(Counter(each for each in workflows if each not in known))
 
     async def queued(self, workflow: str, limit: int, *, waking: bool) -> list[InstanceKey]:
         """The first of the workflow's queue, of those that wake or of the others."""
@@ -187,19 +200,27 @@ class MemoryJournal:
         ]
 
     async def next_expiry_ms(self) -> int | None:
-        """When the next instance expires, or should have."""
-        return min((expires_ms for expires_ms, _ in self._expiries()), default=None)
+        """When the next instance expires, or the retention of a token is over, or should have been."""
+        ends_ms = [expires_ms for expires_ms, _ in self._expiries()]
+        ends_ms += [
+            hook.retain_until_ms
+            for hook in self._hooks.values()
+            if hook.stage is HookStage.RETAINED and hook.retain_until_ms is not None
+        ]
+        return min(ends_ms, default=None)
 
     async def shrink(self, _: int, /) -> bool:
         """Do nothing: there is no file."""
         return False
 
-    async def due(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, TimerRow]]:
+    async def due(
+        self, until_ms: int, limit: int, after: TimerRow | None = None
+    ) -> list[tuple[InstanceKey, TimerRow]]:
         """The earliest timers of waiting and running instances, in order of due time."""
         timers = [timer for timer in self._live_timers() if timer.due_ms <= until_ms]
-        timers.sort(
-            key=lambda timer: (timer.due_ms, timer.number, timer.step.kind, timer.step.label)
-        )
+        if after is not None:
+            timers = [timer for timer in timers if _turn(timer) > _turn(after)]
+        timers.sort(key=_turn)
         return [(self._instances[timer.number].row.creation.key, timer) for timer in timers[:limit]]
 
     async def next_due_ms(self, after_ms: int) -> int | None:
@@ -335,6 +356,10 @@ class MemoryJournal:
             if instance.row.status in (InstanceStatus.WAITING, InstanceStatus.RUNNING):
                 for step, due_ms in instance.timers.items():
                     yield TimerRow(number, step, due_ms)
+
+
+def _turn(timer: TimerRow) -> tuple[int, int, str, str]:
+    return timer.due_ms, timer.number, timer.step.kind, timer.step.label
 
 
 def _age(row: InstanceRow) -> tuple[int, int]:

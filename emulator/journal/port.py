@@ -6,7 +6,7 @@ instance, is already consistent; the journal adds no rule of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -224,6 +224,15 @@ class Journal(Protocol):
         """The instances of these names, those that exist; for one that does not decode, the error."""
         ...
 
+    async def load_some(
+        self, keys: Sequence[InstanceKey]
+    ) -> tuple[dict[InstanceKey, StoredInstance | JournalCorrupt], int]:
+        """The first of these instances, as `load` gives them, so that memory does not grow with their number.
+
+        Says how many of the keys those are: one at least, if there is one.
+        """
+        ...
+
     async def entries(self, key: InstanceKey, after_seq: int, limit: int) -> list[EntryRow]:
         """The next entries of an instance, in order, without those of its mailbox. None if it does not exist."""
         ...
@@ -248,20 +257,26 @@ class Journal(Protocol):
         """How many instances of the workflow there are, by status; statuses with none are left out."""
         ...
 
-    async def recoverable(self, after: int, limit: int) -> list[InstanceRow]:
-        """Instances that must be taken up at start, in order of number, above `after`: running, waiting for pause,
-        rolling back. (Queued ones stand in the queue, waiting ones are found by their timers, paused ones by a
+    async def recoverable(self, after: int, limit: int) -> list[tuple[InstanceKey, int]]:
+        """Instances that must be taken up at start, each with its number, in order of that, above `after`: running, waiting
+        for pause, rolling back. (Queued ones stand in the queue, waiting ones are found by their timers, paused ones by a
         request.)"""
+        ...
+
+    async def unfinished(self, known: Collection[str]) -> dict[str, int]:
+        """How many unfinished instances there are of each workflow that is not among the known ones, if there are any."""
         ...
 
     async def queued(self, workflow: str, limit: int, *, waking: bool) -> list[InstanceKey]:
         """The first of the workflow's queue, of those that wake or of the others: who was queued first, then by number."""
         ...
 
-    async def due(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, TimerRow]]:
+    async def due(
+        self, until_ms: int, limit: int, after: TimerRow | None = None
+    ) -> list[tuple[InstanceKey, TimerRow]]:
         """The earliest timers of waiting and running instances due at or before `until_ms`, in order of due time.
 
-        (The timers of queued and rolling-back instances are armed again when they start.)
+        With `after` only those behind that one: ties are in order of number, and of kind and label of the step. (The timers of queued and rolling-back instances are armed again when they start.)
         """
         ...
 
@@ -274,7 +289,7 @@ class Journal(Protocol):
         ...
 
     async def next_expiry_ms(self) -> int | None:
-        """When the next instance expires, or should have."""
+        """When the next instance expires, or the retention of a token is over, or should have been."""
         ...
 
     async def shrink(self, most_pages: int, /) -> bool:

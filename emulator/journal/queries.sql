@@ -153,15 +153,13 @@ BEGIN
     FROM json_each(NEW.hooks) WHERE value ->> 10 <> 'released';
 
     INSERT INTO stream_commit (cleared, chunks, closed)
-    SELECT NEW.cleared, NEW.chunks, NEW.closed WHERE NEW.chunks IS NOT NULL;
+    SELECT NEW.cleared, NEW.chunks, NEW.closed
+    WHERE coalesce(NEW.cleared, NEW.chunks, NEW.closed) IS NOT NULL;
 END;
 
 -- commit
 INSERT INTO whole_commit (deleted, cuts, created, updated, entries, received, taken, disarmed, armed, ticks, hooks, cleared, chunks, closed)
-VALUES (
-    :deleted, :cuts, :created, :updated, :entries, :received, :taken, :disarmed, :armed, :ticks, :hooks,
-    :cleared, :chunks, :closed
-);
+VALUES
 
 -- commit_streams
 INSERT INTO stream_commit (cleared, chunks, closed) VALUES (:cleared, :chunks, :closed);
@@ -177,6 +175,14 @@ WITH wanted AS MATERIALIZED (
     SELECT DISTINCT number
     FROM json_each(:keys) AS named
     CROSS JOIN instance ON instance.workflow = named.value ->> 0 AND instance.id = named.value ->> 1
+),
+-- All of it, or no row at all where it is too much for one text.
+measured AS MATERIALIZED (
+    SELECT
+        (SELECT total(length(params)) FROM wanted CROSS JOIN instance USING (number))
+        + (SELECT total(length(body)) FROM wanted CROSS JOIN entry USING (number))
+        + (SELECT total(length(payload)) FROM wanted CROSS JOIN mailbox USING (number))
+        <= :most_chars AS fits
 )
 SELECT
     (
@@ -193,6 +199,30 @@ SELECT
     (
         SELECT json_group_array(json_array(number, seq, at_ms, event_type, payload, delivery_id))
         FROM wanted CROSS JOIN mailbox USING (number)
+    )
+FROM measured WHERE fits;
+
+-- sizes
+SELECT number, (
+    SELECT json_group_array(json_array(seq, chars))
+    FROM (
+        SELECT seq, length(body) AS chars FROM entry WHERE entry.number = instance.number
+        UNION ALL
+        SELECT seq, coalesce(length(payload), 0) FROM mailbox WHERE mailbox.number = instance.number
+        ORDER BY seq
+    )
+)
+FROM instance WHERE workflow = :workflow AND id = :id;
+
+-- piece
+SELECT
+    (
+        SELECT json_group_array(json_array(number, seq, event, at_ms, step, body))
+        FROM entry WHERE number = :number AND seq BETWEEN :first_seq AND :last_seq
+    ),
+    (
+        SELECT json_group_array(json_array(number, seq, at_ms, event_type, payload, delivery_id))
+        FROM mailbox WHERE number = :number AND seq BETWEEN :first_seq AND :last_seq
     );
 
 -- entries
@@ -257,15 +287,31 @@ SELECT json_group_object(status, many)
 FROM (SELECT status, count(*) AS many FROM instance WHERE workflow = :workflow GROUP BY status);
 
 -- recoverable
-SELECT json_group_array(json_array(
-    number, workflow, id, status, created_ms, modified_ms, started_ms, ended_ms, waking, expires_ms,
-    source, schedule, success_retention_ms, error_retention_ms, params, parent, code, logic, attributes
-))
+SELECT json_group_array(json_array(json_array(workflow, id), number))
 FROM (
-    SELECT * FROM instance
+    SELECT workflow, id, number FROM instance
     WHERE status IN ('running', 'waitingForPause', 'rollingBack') AND number > :after
     ORDER BY number LIMIT :limit
 );
+
+-- unfinished
+WITH RECURSIVE found (workflow) AS (
+    SELECT min(workflow) FROM instance
+    UNION ALL
+    SELECT (SELECT min(instance.workflow) FROM instance WHERE instance.workflow > found.workflow)
+    FROM found WHERE workflow IS NOT NULL
+)
+SELECT json_group_object(workflow, many)
+FROM (
+    SELECT workflow, (
+        SELECT count(*) FROM instance
+        WHERE instance.workflow = found.workflow
+            AND status IN ('queued', 'running', 'waiting', 'waitingForPause', 'paused', 'rollingBack')
+    ) AS many
+    FROM found
+    WHERE workflow NOT IN (SELECT value FROM json_each(:known))
+)
+WHERE many > 0;
 
 -- queued
 SELECT json_group_array(json_array(workflow, id))
@@ -284,7 +330,15 @@ FROM (
 );
 
 -- next_expiry_ms
-SELECT (SELECT expires_ms FROM instance WHERE expires_ms IS NOT NULL ORDER BY expires_ms LIMIT 1);
+SELECT min(at_ms)
+FROM (
+    SELECT (SELECT expires_ms FROM instance WHERE expires_ms IS NOT NULL ORDER BY expires_ms LIMIT 1) AS at_ms
+    UNION ALL
+    SELECT (
+        SELECT retain_until_ms FROM hook
+        WHERE stage = 'retained' AND retain_until_ms IS NOT NULL ORDER BY retain_until_ms LIMIT 1
+    )
+);
 
 -- free_pages
 SELECT freelist_count FROM pragma_freelist_count;
@@ -298,6 +352,7 @@ FROM (
     SELECT workflow, id, timer.number, kind, step, due_ms
     FROM timer CROSS JOIN instance ON instance.number = timer.number
     WHERE status IN ('waiting', 'running') AND due_ms <= :until_ms
+        AND (due_ms, timer.number, kind, step) > (:after_ms, :after_number, :after_kind, :after_step)
     ORDER BY due_ms, timer.number, kind, step LIMIT :limit
 );
 
@@ -398,15 +453,12 @@ SELECT
 FROM owner;
 
 -- outputs
-SELECT json_group_array(json_array(number, stream, place, step, attempt, value))
-FROM (
-    SELECT chunk.number, stream, place, step, attempt, chunk.value
-    FROM json_each(:keys) AS named
-    CROSS JOIN instance ON instance.workflow = named.value ->> 0 AND instance.id = named.value ->> 1
-    CROSS JOIN chunk ON chunk.number = instance.number
-    WHERE unicode(stream) = 31
-    ORDER BY chunk.number, stream, place
-);
+SELECT chunk.number, stream, place, step, attempt, chunk.value
+FROM json_each(:keys) AS named
+CROSS JOIN instance ON instance.workflow = named.value ->> 0 AND instance.id = named.value ->> 1
+CROSS JOIN chunk ON chunk.number = instance.number
+WHERE unicode(stream) = 31
+ORDER BY chunk.number, stream, place;
 
 -- add_code
 INSERT INTO dynamic_code (hash, manifest, created_ms) VALUES (:hash, :manifest, :created_ms)

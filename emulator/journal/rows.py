@@ -6,8 +6,9 @@ says is a string inside them, so that its text is kept to the letter and its dep
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import itemgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,6 +31,9 @@ from emulator.journal.port import (
 )
 
 _T = TypeVar("_T")
+
+MOST_TEXT_CHARS = 64 * 2**20
+"""How long a text for SQLite may be before it is cut: SQLite takes 1 GB, and one more row may come on top."""
 
 StoredEntry = tuple[int, int, int, int, str | None, str]
 """number, seq, event, at_ms, step's label, body"""
@@ -265,14 +269,31 @@ def stored_from_json(
 def _stored_instance(
     row: StoredRow, entries: list[StoredEntry], events: list[StoredEvent]
 ) -> StoredInstance | JournalCorrupt:
-    key = InstanceKey(row[1], row[2])
     try:
-        journal = [(entry[1], entry_from_row(entry, key)) for entry in entries]
-        journal += [event_from_row(event) for event in events]
-        journal.sort(key=itemgetter(0))
+        journal = _journal(InstanceKey(row[1], row[2]), entries, events)
         return StoredInstance(instance_from_row(row), journal)
     except JournalCorrupt as error:
         return error
+
+
+def journal_from_json(key: InstanceKey, entries: str, events: str) -> list[tuple[int, Entry]]:
+    """Read a piece of an instance's journal, in order: entries, and what is in the mailbox.
+
+    Raises:
+        JournalCorrupt: naming the workflow, the instance and the entry's place.
+    """
+    return _journal(
+        key, from_json(entries, list[StoredEntry]), from_json(events, list[StoredEvent])
+    )
+
+
+def _journal(
+    key: InstanceKey, entries: list[StoredEntry], events: list[StoredEvent]
+) -> list[tuple[int, Entry]]:
+    journal = [(entry[1], entry_from_row(entry, key)) for entry in entries]
+    journal += [event_from_row(event) for event in events]
+    journal.sort(key=itemgetter(0))
+    return journal
 
 
 def timers_from_json(text: str) -> list[tuple[InstanceKey, TimerRow]]:
@@ -297,68 +318,94 @@ def entries_to_columns(entries: list[EntryRow]) -> list[object]:
     return columns
 
 
-def entries_to_json(entries: list[EntryRow]) -> tuple[str, str | None]:
-    """Encode entries for SQLite: those of the log, and those whose place is the mailbox, if there are any."""
+_CommitRows = dict[str, list[Any] | None]
+"""The rows that a commit writes, by the columns of `whole_commit`, in their order; None: nothing at all."""
+
+
+def commit_to_columns(commit: Commit) -> list[str | None]:
+    """Encode a commit for SQLite: the columns of a row of `whole_commit`, or of several.
+
+    There are several where a text would be too long for SQLite: then each row has a part of one column.
+    """
+    rows = _commit_rows(commit)
+    texts = [None if each is None else to_json(each) for each in rows.values()]
+    if all(text is None or len(text) <= MOST_TEXT_CHARS for text in texts):
+        return texts
+    columns: list[str | None] = []
+    for place, each in enumerate(rows.values()):
+        for part in _parts(each or []):
+            columns += [part if index == place else None for index in range(len(rows))]
+    return columns
+
+
+def _parts(rows: list[Any]) -> Iterator[str]:
+    """Encode rows as several texts, none much longer than is allowed."""
+    part: list[str] = []
+    chars = 0
+    for row in rows:
+        part.append(to_json(row))
+        chars += len(part[-1])
+        if chars > MOST_TEXT_CHARS:
+            yield f"[{','.join(part)}]"
+            part, chars = [], 0
+    if part:
+        yield f"[{','.join(part)}]"
+
+
+def _commit_rows(commit: Commit) -> _CommitRows:
+    entries = commit.entries
     logged = [entry_to_row(row) for row in entries if row.entry.fact.event != EventReceived.event]
-    if len(logged) == len(entries):
-        return to_json(logged), None
-    received = [event_to_row(row) for row in entries if isinstance(row.entry.fact, EventReceived)]
-    return to_json(logged), to_json(received)
-
-
-def commit_to_json(commit: Commit) -> dict[str, str | None]:
-    """Encode a commit, all but its entries: a text for each of its other fields."""
+    has_events = len(logged) < len(entries)
     return {
-        "deleted": to_json(commit.deleted),
-        "cuts": to_json(
-            [
-                (number, None if steps is None else [(step.kind, step.label) for step in steps])
-                for number, steps in commit.cuts
-            ]
+        "deleted": commit.deleted,
+        "cuts": [
+            (number, None if steps is None else [(step.kind, step.label) for step in steps])
+            for number, steps in commit.cuts
+        ],
+        "created": [instance_to_row(row) for row in commit.created],
+        "updated": [
+            (
+                row.number,
+                row.status,
+                row.modified_ms,
+                row.started_ms,
+                row.ended_ms,
+                int(row.waking),
+                row.expires_ms,
+                _attributes_text(row),
+            )
+            for row in commit.updated.values()
+        ],
+        "entries": logged,
+        "received": (
+            [event_to_row(row) for row in entries if isinstance(row.entry.fact, EventReceived)]
+            if has_events
+            else None
         ),
-        "created": to_json([instance_to_row(row) for row in commit.created]),
-        "updated": to_json(
-            [
-                (
-                    row.number,
-                    row.status,
-                    row.modified_ms,
-                    row.started_ms,
-                    row.ended_ms,
-                    int(row.waking),
-                    row.expires_ms,
-                    _attributes_text(row),
-                )
-                for row in commit.updated.values()
-            ]
-        ),
-        "taken": to_json(commit.taken),
-        "disarmed": to_json(
-            [(number, step and step.kind, step and step.label) for number, step in commit.disarmed]
-        ),
-        "armed": to_json(
-            [(number, step.kind, step.label, due_ms) for number, step, due_ms in commit.armed]
-        ),
-        "ticks": to_json(commit.ticks),
-        "hooks": to_json([hook_to_row(hook) for hook in commit.hooks.values()]),
-        **streams_to_json(commit.streams),
+        "taken": commit.taken,
+        "disarmed": [
+            (number, step and step.kind, step and step.label) for number, step in commit.disarmed
+        ],
+        "armed": [(number, step.kind, step.label, due_ms) for number, step, due_ms in commit.armed],
+        "ticks": commit.ticks,
+        "hooks": [hook_to_row(hook) for hook in commit.hooks.values()],
+        **_stream_rows(commit.streams),
     }
 
 
-def streams_to_json(commit: StreamCommit | None) -> dict[str, str | None]:
-    """Encode what a commit does to streams: nothing at all if that is None."""
+def _stream_rows(commit: StreamCommit | None) -> _CommitRows:
     if commit is None:
         return {"cleared": None, "chunks": None, "closed": None}
-    return {
-        "cleared": to_json(commit.cleared),
-        "chunks": to_json(
-            [
-                (number, stream, place, step, attempt, len(text := bytes(value)), text.decode())
-                for number, stream, place, step, attempt, value in commit.chunks
-            ]
-        ),
-        "closed": to_json(commit.closed),
-    }
+    chunks = [
+        (number, stream, place, step, attempt, len(text := bytes(value)), text.decode())
+        for number, stream, place, step, attempt, value in commit.chunks
+    ]
+    return {"cleared": commit.cleared, "chunks": chunks, "closed": commit.closed}
+
+
+def streams_to_json(commit: StreamCommit) -> dict[str, str]:
+    """Encode what a commit does to streams, and to nothing else: it is never too long for a text."""
+    return {name: to_json(rows) for name, rows in _stream_rows(commit).items()}
 
 
 def states_from_json(text: str) -> dict[tuple[int, str], StreamState]:

@@ -6,7 +6,8 @@ Every write and every read is one SQL statement, hence one call of aiosqlite: on
 statement is its own transaction, so no transaction is ever open between two calls; calls that overlap cannot come
 between one another's parts; and a caller that is cancelled leaves a statement that still happens as a whole, on a
 connection that is free right after. A commit is an insertion into a view, whose trigger does the rest (see
-`queries.sql`).
+`queries.sql`). Only instances that are too large for one statement are read by several (see `loading`), and no commit
+comes between those.
 
 What the engine asks goes over the connection that writes, and is answered in the order of the calls. Listings have a
 connection of their own, so that a long one does not hold up commits.
@@ -14,24 +15,25 @@ connection of their own, so that a long one does not hold up commits.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import threading
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import aiosqlite
 
 from emulator.domain.entries import EventReceived
 from emulator.domain.status import InstanceStatus
 from emulator.errors import JournalCorrupt, JournalUnavailable, StorageError
+from emulator.journal.loading import Loading
 from emulator.journal.lock import JournalLock
 from emulator.journal.port import Commit, EntryRow, TickRow
 from emulator.journal.rows import (
     StoredEntry,
-    commit_to_json,
+    commit_to_columns,
     entries_to_columns,
-    entries_to_json,
     entry_from_row,
     from_json,
     hooks_from_json,
@@ -40,7 +42,6 @@ from emulator.journal.rows import (
     numbered_keys_from_json,
     page_from_row,
     states_from_json,
-    stored_from_json,
     streams_to_json,
     timers_from_json,
     to_json,
@@ -49,12 +50,12 @@ from emulator.journal.schema import STATEMENTS, inspect, migrate
 from emulator.journal.sqlite_codes import SqliteCodes
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Collection, Generator, Sequence
 
     from emulator.domain.hooks import HookRecord, TokenKey
     from emulator.domain.instance import InstanceKey
+    from emulator.journal.loading import Asking
     from emulator.journal.port import (
-        Commit,
         HookQuery,
         InstanceQuery,
         InstanceRow,
@@ -64,11 +65,19 @@ if TYPE_CHECKING:
         TimerRow,
     )
 
+_T = TypeVar("_T")
+
 _ENTRY = "(?, ?, ?, ?, ?, ?)"
 """What stands for an entry in the statement that appends some."""
 
+_COMMIT = f"({', '.join('?' * 14)})"
+"""What stands for a row of a commit."""
+
 _MOST_ENTRIES = 5_000
 """How many entries it takes: SQLite allows 32,766 parameters."""
+
+_MOST_ROWS = 100
+"""How many rows that have a value each are read at a time: then they are no text that is too long for SQLite."""
 
 _BUSY_TIMEOUT_S = 30.0
 """How long another process, such as the sqlite3 shell, may hold the write lock."""
@@ -140,6 +149,8 @@ class SqliteJournal:
         self._opened = AsyncExitStack()
         self._writer: aiosqlite.Connection | None = None
         self._reader: aiosqlite.Connection | None = None
+        self._loading = Loading()
+        self._alone = asyncio.Lock()
         self.codes = SqliteCodes(self._fetch)
 
     async def open(self) -> None:
@@ -174,6 +185,13 @@ class SqliteJournal:
 
     async def commit(self, commit: Commit) -> None:
         """Write all of it, or nothing and raise. See `Journal.commit`."""
+        if self._alone.locked():
+            async with self._alone:
+                await self._commit(commit)
+        else:
+            await self._commit(commit)
+
+    async def _commit(self, commit: Commit) -> None:
         if _only_logs(commit):
             # What a step does most: half the time of the whole.
             sql = STATEMENTS["append"] + ", ".join([_ENTRY] * len(commit.entries))
@@ -181,9 +199,9 @@ class SqliteJournal:
         elif commit.streams is not None and commit == Commit(streams=commit.streams):
             await self._fetch("commit_streams", **streams_to_json(commit.streams))
         else:
-            logged, received = entries_to_json(commit.entries)
-            rest = commit_to_json(commit)
-            await self._fetch("commit", entries=logged, received=received, **rest)
+            columns = commit_to_columns(commit)
+            rows = [_COMMIT] * (len(columns) // _COMMIT.count("?"))
+            await self._run(self._writer, STATEMENTS["commit"] + ", ".join(rows), columns)
 
     async def last_number(self) -> int:
         """The highest number ever given."""
@@ -193,8 +211,13 @@ class SqliteJournal:
         self, keys: Sequence[InstanceKey]
     ) -> dict[InstanceKey, StoredInstance | JournalCorrupt]:
         """The instances of these names, those that exist; for one that does not decode, the error."""
-        [(rows, entries, events)] = await self._fetch("load", keys=to_json(keys))
-        return stored_from_json(rows, entries, events)
+        return await self._asked(self._loading.all(keys))
+
+    async def load_some(
+        self, keys: Sequence[InstanceKey]
+    ) -> tuple[dict[InstanceKey, StoredInstance | JournalCorrupt], int]:
+        """The first of these instances, and how many of the keys those are."""
+        return await self._asked(self._loading.some(keys))
 
     async def entries(self, key: InstanceKey, after_seq: int, limit: int) -> list[EntryRow]:
         """The next entries of an instance, in order, without those of its mailbox."""
@@ -219,6 +242,16 @@ class SqliteJournal:
 
     async def rows(self, query: InstanceQuery) -> list[InstanceRow]:
         """A page of a listing."""
+        rows: list[InstanceRow] = []
+        while True:
+            wanted = query._replace(limit=min(_MOST_ROWS, query.limit - len(rows)))
+            found = await self._some_rows(wanted)
+            rows += found
+            if len(found) < wanted.limit or len(rows) == query.limit:
+                return rows
+            query = query._replace(after=found[-1].number, offset=0)
+
+    async def _some_rows(self, query: InstanceQuery) -> list[InstanceRow]:
         beyond, direction = (">", "ASC") if query.ascending else ("<", "DESC")
         matches = _matches(query)
         if query.after is not None:
@@ -238,9 +271,15 @@ class SqliteJournal:
         [(text,)] = await self._listing(STATEMENTS["status_counts"], workflow=workflow)
         return from_json(text, dict[InstanceStatus, int])
 
-    async def recoverable(self, after: int, limit: int) -> list[InstanceRow]:
+    async def recoverable(self, after: int, limit: int) -> list[tuple[InstanceKey, int]]:
         """Instances that must be taken up at start, in order of number."""
-        return instances_from_json(await self._value("recoverable", after=after, limit=limit))
+        return numbered_keys_from_json(await self._value("recoverable", after=after, limit=limit))
+
+    async def unfinished(self, known: Collection[str]) -> dict[str, int]:
+        """How many unfinished instances there are of each workflow that is not among the known ones."""
+        return from_json(
+            await self._value("unfinished", known=to_json(list(known))), dict[str, int]
+        )
 
     async def queued(self, workflow: str, limit: int, *, waking: bool) -> list[InstanceKey]:
         """The first of the workflow's queue, of those that wake or of the others."""
@@ -252,7 +291,7 @@ class SqliteJournal:
         return numbered_keys_from_json(await self._value("expired", until_ms=until_ms, limit=limit))
 
     async def next_expiry_ms(self) -> int | None:
-        """When the next instance expires, or should have."""
+        """When the next instance expires, or the retention of a token is over, or should have been."""
         return await self._value("next_expiry_ms")
 
     async def shrink(self, most_pages: int, /) -> bool:
@@ -265,9 +304,20 @@ class SqliteJournal:
             await self._fetch("checkpoint")
         return free_pages > most_pages
 
-    async def due(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, TimerRow]]:
+    async def due(
+        self, until_ms: int, limit: int, after: TimerRow | None = None
+    ) -> list[tuple[InstanceKey, TimerRow]]:
         """The earliest timers of waiting instances, in order of due time."""
-        return timers_from_json(await self._value("due", until_ms=until_ms, limit=limit))
+        found = await self._value(
+            "due",
+            until_ms=until_ms,
+            limit=limit,
+            after_ms=after.due_ms if after else -1,
+            after_number=after.number if after else 0,
+            after_kind=after.step.kind if after else "",
+            after_step=after.step.label if after else "",
+        )
+        return timers_from_json(found)
 
     async def next_due_ms(self, after_ms: int) -> int | None:
         """When the earliest timer of a waiting instance later than `after_ms` is due."""
@@ -275,8 +325,12 @@ class SqliteJournal:
 
     async def holders(self, tokens: Sequence[TokenKey]) -> dict[TokenKey, HookRecord]:
         """Who holds these tokens, or held them last."""
-        found = hooks_from_json(await self._value("holders", tokens=to_json(tokens)))
-        return {hook.key: hook for hook in found}
+        found: dict[TokenKey, HookRecord] = {}
+        for first in range(0, len(tokens), _MOST_ROWS):
+            some = tokens[first : first + _MOST_ROWS]
+            hooks = hooks_from_json(await self._value("holders", tokens=to_json(some)))
+            found |= {hook.key: hook for hook in hooks}
+        return found
 
     async def hooks(self, query: HookQuery) -> list[HookRecord]:
         """A page of the hooks that are there, oldest first."""
@@ -346,6 +400,17 @@ class SqliteJournal:
         await migrate(writer, version)
         await writer.executescript(STATEMENTS["whole_commit"])
 
+    async def _asked(self, asking: Asking[_T]) -> _T:
+        """Ask one statement and, if that is not enough, several with no commit between them."""
+        try:
+            statement, parameters = next(asking)
+            statement, parameters = asking.send(await self._fetch(statement, **parameters))
+            async with self._alone:
+                while True:
+                    statement, parameters = asking.send(await self._fetch(statement, **parameters))
+        except StopIteration as end:
+            return end.value
+
     async def _value(self, statement: str, **parameters: object) -> Any:
         [(value,)] = await self._fetch(statement, **parameters)
         return value
@@ -360,7 +425,7 @@ class SqliteJournal:
         self,
         connection: aiosqlite.Connection | None,
         sql: str,
-        parameters: dict[str, object] | list[object],
+        parameters: dict[str, object] | Sequence[object],
     ) -> list[Any]:
         if connection is None:
             raise JournalUnavailable(f"The journal {self._where} is not open.")

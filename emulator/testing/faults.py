@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import NamedTuple
@@ -147,6 +147,13 @@ class FaultyJournal:
         with self._use():
             return await self._inner.load(keys)
 
+    async def load_some(
+        self, keys: Sequence[InstanceKey]
+    ) -> tuple[dict[InstanceKey, StoredInstance | JournalCorrupt], int]:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.load_some(keys)
+
     async def entries(self, key: InstanceKey, after_seq: int, limit: int) -> list[EntryRow]:
         """See `Journal`."""
         with self._use():
@@ -177,10 +184,15 @@ class FaultyJournal:
         with self._use():
             return await self._inner.status_counts(workflow)
 
-    async def recoverable(self, after: int, limit: int) -> list[InstanceRow]:
+    async def recoverable(self, after: int, limit: int) -> list[tuple[InstanceKey, int]]:
         """See `Journal`."""
         with self._use():
             return await self._inner.recoverable(after, limit)
+
+    async def unfinished(self, known: Collection[str]) -> dict[str, int]:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.unfinished(known)
 
     async def queued(self, workflow: str, limit: int, *, waking: bool) -> list[InstanceKey]:
         """See `Journal`."""
@@ -202,10 +214,12 @@ class FaultyJournal:
         with self._use():
             return await self._inner.shrink(most_pages)
 
-    async def due(self, until_ms: int, limit: int) -> list[tuple[InstanceKey, TimerRow]]:
+    async def due(
+        self, until_ms: int, limit: int, after: TimerRow | None = None
+    ) -> list[tuple[InstanceKey, TimerRow]]:
         """See `Journal`."""
         with self._use():
-            return await self._inner.due(until_ms, limit)
+            return await self._inner.due(until_ms, limit, after)
 
     async def next_due_ms(self, after_ms: int) -> int | None:
         """See `Journal`."""

@@ -141,15 +141,19 @@ def send_event(
     """Send an event to an instance. It is kept until a wait takes it; one that has ended takes none, without an error."""
     with Emulator(url, token).connect() as client:
         known = client.resolve(workflow, instance_id)
-        try:
-            # The API takes any, as Cloudflare's local one does; no wait does.
-            check_event_type(event_type)
-        except InvalidEventType as error:
-            raise click.ClickException(f'The type "{event_type}": {error}') from None
+        _check_type(event_type)
         answer = client.ask(
             "POST", workflow, "instances", known, "events", event_type, body=payload
         )
     click.echo(pretty(answer) if as_json else f'Sent the event "{event_type}" to "{known}".')
+
+
+def _check_type(event_type: str) -> None:
+    """The API takes events of any type, as Cloudflare's local one does; no wait does."""
+    try:
+        check_event_type(event_type)
+    except InvalidEventType as error:
+        raise click.ClickException(f"The type {event_type!r}: {error}") from None
 
 
 @instances.command()

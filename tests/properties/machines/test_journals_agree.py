@@ -313,9 +313,11 @@ class Journals(RuleBasedStateMachine):
             await journal.last_number(),
             await journal.last_ticks(),
             await journal.load(keys),
+            await journal.load_some(keys),
             await journal.existing(keys),
             [await journal.entries(key, *page) for key in keys for page in ((0, 99), (2, 2))],
             [await journal.row(key) for key in keys],
+            [await journal.unfinished(known) for known in ((), ("orders",), WORKFLOWS)],
             [await journal.status_counts(workflow) for workflow in WORKFLOWS],
             [
                 await journal.queued(workflow, limit, waking=waking)
@@ -325,6 +327,7 @@ class Journals(RuleBasedStateMachine):
             await journal.next_expiry_ms(),
             [await journal.recoverable(after, limit) for after, limit in ((0, 9), (2, 2))],
             [await journal.due(until_ms, limit) for until_ms, limit in ((9, 99), (3, 2), (4, 99))],
+            await self.timers(journal),
             [await journal.next_due_ms(after_ms) for after_ms in (0, 3, 9)],
             await self.listings(journal),
             await self.tokens(journal),
@@ -336,6 +339,11 @@ class Journals(RuleBasedStateMachine):
                 for page in ((0, 9, 99_999), (1, 2, 99_999), (0, 9, 12), (0, 0, 0))
             ],
         ]
+
+    async def timers(self, journal: Journal) -> list[object]:
+        """Those behind each of the first ones, and behind one that is not there."""
+        found = [timer for _, timer in await journal.due(9, 4)]
+        return [await journal.due(9, 3, after) for after in (*found, TimerRow(2, SLEEP, 3))]
 
     async def tokens(self, journal: Journal) -> list[object]:
         """What is asked about hooks; who holds a token is also what the rules above have made of it."""

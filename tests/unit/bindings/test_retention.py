@@ -13,7 +13,7 @@ from emulator.domain.limits import DAY_MS
 from emulator.domain.values import JsDict
 from emulator.errors import InstanceNotFound
 from emulator.journal.memory import MemoryJournal
-from emulator.journal.port import Commit
+from emulator.journal.port import Commit, HookQuery
 from tests.unit.bindings.project import ONCE, Project, in_virtual_time, pause_for, refusal_of
 
 DAY_S = DAY_MS / 1000
@@ -268,3 +268,16 @@ async def test_nothing_is_looked_for_while_nothing_expires() -> None:
         assert journal.removed == [1]
         await pause_for(30 * DAY_S)
         assert journal.looks == after
+
+
+@in_virtual_time
+async def test_what_is_left_of_a_token_goes_with_its_retention_though_its_instance_went_before() -> (
+    None
+):
+    async with Project(work) as project:
+        await project.outcome(hook={"token": "order"}, min_retention="5 days", retention=A_DAY)
+        await pause_for(2 * DAY_S)
+        assert await project.listed() == set()
+        assert len(await project.journal.hooks(HookQuery())) == 1
+        await pause_for(4 * DAY_S)
+        assert await project.journal.hooks(HookQuery()) == []

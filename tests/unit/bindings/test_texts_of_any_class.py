@@ -17,7 +17,7 @@ from emulator.domain.values import JsDict
 from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import Commit, EntryRow, InstanceQuery
 from emulator.journal.rows import (
-    commit_to_json,
+    commit_to_columns,
     entry_from_row,
     entry_to_row,
     from_json,
@@ -51,7 +51,7 @@ class AsText(MemoryJournal):
 
     async def commit(self, commit: Commit) -> None:
         """See `Journal.commit`."""
-        to_json(commit_to_json(commit))
+        to_json(commit_to_columns(commit))
         commit.entries[:] = [_read_back(row) for row in commit.entries]
         await super().commit(commit)
 

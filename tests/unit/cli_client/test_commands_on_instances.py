@@ -256,4 +256,4 @@ def test_instances_are_found_by_their_attributes(three: Served) -> None:
 def test_an_event_that_no_wait_can_be_for_is_not_sent(emulator: Served) -> None:
     emulator.says("trigger", "waits", "--id", "one")
     told = emulator.refuses("instances", "send-event", "waits", "one", "--type", "a.b")
-    assert 'The type "a.b": (workflow.invalid_event_type)' in told
+    assert "The type 'a.b': (workflow.invalid_event_type)" in told

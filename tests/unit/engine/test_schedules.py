@@ -168,3 +168,49 @@ async def test_a_schedule_that_starts_at_its_own_minute_waits_for_the_next() -> 
     await clock.advance(MINUTE_MS - 1)
     assert await scheduled.rows() == []
     await scheduled.stop()
+
+
+@pytest.mark.parametrize("ahead_days", [2, 365])
+def test_a_clock_that_ran_far_ahead_once_silences_no_schedule(
+    ahead_days: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def put_right() -> None:
+        scheduled = Scheduled(
+            LoopClock(EPOCH_MS + ahead_days * DAY_MS), EVERY_MINUTE, worker_crons=[EVERY_MINUTE]
+        )
+        await scheduled.start()
+        await asyncio.sleep(61)
+        await scheduled.stop()
+        early = ahead_days * 1440 + 1
+        scheduled.clock = LoopClock()
+        for _ in range(2):
+            await scheduled.start()
+            await asyncio.sleep(90)
+            await scheduled.stop()
+        assert await scheduled.ticks(EVERY_MINUTE) == after(2, 3, 4, early)
+        assert [each.scheduled_ms for each in scheduled.worker_ticks] == after(early, 2, 3, 4)
+
+    run_in_virtual_time(put_right())
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 4
+    assert all("the clock ran ahead. It is fired from now on." in each for each in told)
+
+
+def test_a_clock_that_ran_ahead_a_little_repeats_no_tick_and_is_told_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def put_right() -> None:
+        scheduled = Scheduled(LoopClock(EPOCH_MS + 10 * MINUTE_MS), EVERY_MINUTE)
+        await scheduled.start()
+        await asyncio.sleep(61)
+        await scheduled.stop()
+        scheduled.clock = LoopClock()
+        await scheduled.start()
+        await asyncio.sleep(11 * 60)
+        await scheduled.stop()
+        assert await scheduled.ticks(EVERY_MINUTE) == after(11, 12)
+
+    run_in_virtual_time(put_right())
+    [record] = caplog.records
+    assert "T00:11:00+00:00" in record.getMessage()
+    assert "It is not fired before then." in record.getMessage()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 import sqlite3
@@ -63,7 +64,7 @@ async def main():
 asyncio.run(main())
 """
 OWNER = """
-import asyncio, sys
+import asyncio, os, signal, sys
 from pathlib import Path
 from emulator.journal.sqlite import SqliteJournal
 
@@ -72,7 +73,13 @@ async def main():
     await journal.open()
     journal.publish_port(8787)
     print("open", flush=True)
-    if sys.argv[2] == "stay":
+    if sys.argv[2] == "fork":
+        child = os.fork()
+        if child == 0:
+            os.close(1)
+            signal.pause()
+        print(child, flush=True)
+    if sys.argv[2] != "leave":
         await asyncio.Event().wait()
 
 asyncio.run(main())
@@ -370,6 +377,20 @@ async def test_a_second_process_learns_the_pid_and_port_of_the_first(path: Path)
     survivor = SqliteJournal(path)
     await survivor.open()
     await survivor.close()
+
+
+async def test_a_child_that_outlives_its_process_does_not_keep_the_journal(path: Path) -> None:
+    owner = start(OWNER, str(path), "fork")
+    line_of(owner)
+    child = int(line_of(owner))
+    assert "is in use" in await refusal(path, JournalLocked)
+    end(owner)
+    try:
+        survivor = SqliteJournal(path)
+        await survivor.open()
+        await survivor.close()
+    finally:
+        os.kill(child, signal.SIGKILL)
 
 
 def test_a_program_that_does_not_close_ends_all_the_same(path: Path) -> None:
