@@ -30,6 +30,7 @@ import uvicorn
 
 from emulator.errors import EngineStopped
 from emulator.journal.lock import JournalLock
+from emulator.timing.stall import watching
 from wrangler_compat.cli.connection import PatientConnection
 from wrangler_compat.cli.options import DevOptions
 from wrangler_compat.cli.reporting import log_to_stderr
@@ -97,7 +98,8 @@ class _Process:
         async with opening as project:
             journal.publish_port(port)
             introduction = await _introduction(project, url)
-            code = await self._answer_until(stopped, project, introduction)
+            with watching(project.config.root):
+                code = await self._answer_until(stopped, project, introduction)
         _leave(code)
 
     async def _answer_until(

@@ -220,6 +220,33 @@ def test_what_a_test_leaves_unfinished_is_noted_and_not_waited_for(
     )
 
 
+def test_a_replay_that_asks_for_other_steps_is_an_error(project: pytest.Pytester) -> None:
+    configure(project, "auto", "function")
+    project.makepyfile(
+        """
+        from itertools import count
+        from workers import WorkflowEntrypoint
+
+        class Roll(WorkflowEntrypoint):
+            rolls = count()
+
+            async def run(self, event, step):
+                await step.do(f"roll {next(self.rolls)}")(lambda: 1)()
+                await step.sleep("nap", "1 hour")
+
+        async def test_rolls(workflows):
+            workflows.add(Roll)
+            instance = await workflows.env.ROLL.create(id="r")
+            await workflows.until(instance, "waiting")
+            await workflows.restart()
+            await workflows.until(instance, "complete")
+        """
+    )
+    result = project.runpytest_inprocess("-p", "no:cacheprovider", "-k", "test_rolls")
+    result.assert_outcomes(passed=1, errors=1, deselected=TESTS)
+    result.stdout.fnmatch_lines(['*AssertionError: workflow roll, instance r: *"roll 0-1"*'])
+
+
 def test_the_start_of_pytest_does_not_load_the_engine() -> None:
     program = (
         "import sys, wrangler_compat.testing.plugin\n"
