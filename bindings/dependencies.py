@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 CONTEXT = "ctx"
 """The parameter that gets the step context."""
 
+_COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
 _RUNS_ON_THE_LOOP = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -76,12 +78,23 @@ class Signature(NamedTuple):
 
 
 def signature_of(function: Callable[..., Any]) -> Signature:
-    """Look at a step function."""
+    """Look at a step function.
+
+    Raises:
+        TypeError: it takes parameters by position only, and a step gives them by name.
+    """
     if isinstance(function, FunctionType) and not hasattr(function, "__wrapped__"):
         return _signature_of_code(function.__code__)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (
+        ValueError
+    ):  # some that are written in C tell nothing; those that steps call take nothing
+        parameters = ()
     return _signature(
-        tuple(inspect.signature(function).parameters),
+        tuple(each.name for each in parameters if each.kind not in _COLLECTING),
         inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function),
+        any(each.kind is inspect.Parameter.POSITIONAL_ONLY for each in parameters),
     )
 
 
@@ -89,10 +102,14 @@ def signature_of(function: Callable[..., Any]) -> Signature:
 def _signature_of_code(code: CodeType) -> Signature:
     # A function that is defined anew for every step has the same code every time; `inspect.signature` is slow.
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return _signature(names, bool(code.co_flags & _RUNS_ON_THE_LOOP))
+    return _signature(names, bool(code.co_flags & _RUNS_ON_THE_LOOP), code.co_posonlyargcount > 0)
 
 
-def _signature(names: tuple[str, ...], is_coroutine: bool) -> Signature:
+def _signature(names: tuple[str, ...], is_coroutine: bool, is_by_position: bool) -> Signature:
+    if is_by_position:
+        raise TypeError(
+            f"A step gives a function its parameters by name; ({', '.join(names)}) has some that are positional only."
+        )
     needed = tuple(name for name in names if name != CONTEXT)
     return Signature(needed, len(needed) < len(names), is_coroutine)
 

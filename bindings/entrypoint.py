@@ -45,15 +45,17 @@ class _Program:
         defaults: StepConfig,
         hints: Hints,
         host: Host | None,
+        implicit_dependencies: bool,
     ) -> None:
         self._workflow = workflow
+        self._implicit_dependencies = implicit_dependencies
         self._defaults = defaults
         self._hints = hints
         self._host = host
 
     async def run(self, event: RunEvent, step: StepContext) -> object:
         place = Place(InstanceKey(event.workflow_name, event.instance_id), self._host, None)
-        steps = WorkflowStep(step, self._defaults, self._hints, place)
+        steps = WorkflowStep(step, self._defaults, self._hints, place, self._implicit_dependencies)
         here.set(Place(place.key, place.host, steps))
         try:
             result: Any = self._workflow.run(run_event(event), steps)
@@ -68,10 +70,13 @@ def program_of(
     env: Any,
     defaults: StepConfig = PRODUCTION_DEFAULTS,
     host: Host | None = None,
+    *,
+    implicit_dependencies: bool = True,
 ) -> Callable[[], Program]:
     """What the engine calls for every incarnation: a new object of the class, with `ctx` and `env`.
 
-    `host` is who runs its instances, for what they do to each other.
+    `host` is who runs its instances, for what they do to each other. `implicit_dependencies`: a parameter of a step names
+    the step that it depends on, unless the step says `depends` (Cloudflare: compatibility flags).
     """
     hints = Hints()
-    return lambda: _Program(workflow(ctx, env), defaults, hints, host)
+    return lambda: _Program(workflow(ctx, env), defaults, hints, host, implicit_dependencies)

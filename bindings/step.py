@@ -66,13 +66,19 @@ class WorkflowStep:
     """The second argument of `run(event, step)` (Cloudflare: Python Workflows API)."""
 
     def __init__(
-        self, context: StepContext, defaults: StepConfig, hints: Hints, place: Place
+        self,
+        context: StepContext,
+        defaults: StepConfig,
+        hints: Hints,
+        place: Place,
+        implicit_dependencies: bool,
     ) -> None:
         self.step_closures: dict[str, StepFunction] = {}
         self._context = context
         self._defaults = defaults
         self._hints = hints
         self._place = place
+        self._implicit_dependencies = implicit_dependencies
         self._declared: dict[StepFunction, Declared] = {}
         self._undoable: list[tuple[Undoable, Any]] = []
 
@@ -109,13 +115,20 @@ class WorkflowStep:
             raise TypeError(
                 'Write @step.do() or @step.do("name"): the decorator takes the step\'s name.'
             )
+        if callable(depends):
+            raise TypeError(
+                f'Write step.do("{name}")(function): step.do makes a decorator, as in Cloudflare\'s Python SDK.'
+            )
 
         options = StepOptions(name, depends, concurrent, config, rollback, rollback_config)
         return partial(self._declare, options)
 
     def _declare(self, options: StepOptions, function: Callable[..., Any]) -> StepFunction:
         if options.name is None:
-            options = replace(options, name=getattr(function, "__name__", None))
+            named: str | None = getattr(function, "__name__", None)
+            if named is None:
+                raise InvalidStep(f'{function!r} has no name: give the step one, step.do("name").')
+            options = replace(options, name=named)
         return self._add(options.name, _Declaration(self, options, function))
 
     def _add(self, name: Any, declared: Declared) -> StepFunction:
@@ -143,7 +156,7 @@ class WorkflowStep:
         call = partial(_call, self._place, function, signature.takes_context)
         code = StepCode(call, not signature.is_coroutine, _delay(options.config))
         if signature.needed or options.depends:
-            if options.depends is not None:
+            if options.depends is not None or not self._implicit_dependencies:
                 matched = by_position(signature.needed, options.depends, self._declared)
             else:
                 matched = by_name(signature.needed, self.step_closures, self._declared)

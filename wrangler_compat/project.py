@@ -154,7 +154,14 @@ async def open_project(
         with running(env, context):
             loaded = load(config)
             for name, workflow in loaded.workflows.items():
-                programs[name] = tenants.program_of(workflow, context, env, defaults, host)
+                programs[name] = tenants.program_of(
+                    workflow,
+                    context,
+                    env,
+                    defaults,
+                    host,
+                    implicit_dependencies=config.implicit_dependencies,
+                )
             await engine.start()
             try:
                 project = Project(

@@ -106,10 +106,14 @@ class Tenants:
         env: Any,
         defaults: StepConfig,
         host: Host | None = None,
+        *,
+        implicit_dependencies: bool = True,
     ) -> Callable[[], Program]:
         """What the engine calls for every incarnation of a workflow class, be it dynamic or not."""
         if not issubclass(workflow, StoredWorkflow):
-            return program_of(workflow, ctx, env, defaults, host)
+            return program_of(
+                workflow, ctx, env, defaults, host, implicit_dependencies=implicit_dependencies
+            )
         if workflow.isolation == "none" or not self._has_processes:
             return lambda: _LocalProgram(self, workflow, env, defaults, host)
         processes = TenantProcesses(workflow.limits)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial, wraps
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -388,10 +388,44 @@ async def test_any_kind_of_callable_is_a_callback() -> None:
             await step.do("decorated")(decorated)(),
             await step.do("lambda")(lambda: pause_for(1))(),
             await step.do("partial")(partial(plain, 7))(),
+            await step.do("any number")(partial(collecting, 1))(),
+            await step.do("written in C")(dict)(),
         ]
 
+    def collecting(*args: int, **options: int) -> list[Any]:
+        return [list(args), options]
+
     async with Project(run) as project:
-        assert await project.result() == [["method", 1], "object", ["decorated", 1], None, 7]
+        found = await project.result()
+        assert found[:5] == [["method", 1], "object", ["decorated", 1], None, 7]
+        assert found[5:] == [[[1], {}], {}]
+
+
+@in_virtual_time
+async def test_what_cannot_be_declared_is_refused_with_the_way_to_write_it() -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        def by_position(ctx: JsDict, /) -> None: ...
+
+        async def call(declare: Callable[[], Any]) -> Any:
+            return await declare()
+
+        def one() -> int:
+            return 1
+
+        errors = [
+            await refusal_of(call(lambda: step.do()(partial(one))())),
+            await refusal_of(call(lambda: step.do("x", cast("Any", one)))),
+            await refusal_of(step.do("x")(by_position)()),
+        ]
+        return [str(error) for error in errors]
+
+    async with Project(run) as project:
+        unnamed, javascript, positional = await project.result()
+        assert unnamed.endswith('has no name: give the step one, step.do("name").')
+        assert javascript.startswith('Write step.do("x")(function): step.do makes a decorator')
+        assert positional == (
+            "A step gives a function its parameters by name; (ctx) has some that are positional only."
+        )
 
 
 @in_virtual_time

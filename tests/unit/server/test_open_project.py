@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from emulator.domain import values
 from emulator.domain.instance import InstanceKey
 from emulator.engine.engine import Engine
 from emulator.errors import WorkerLoadError
@@ -109,3 +110,45 @@ async def test_the_journal_is_in_the_projects_folder_unless_another_is_named(fol
         assert (other / "journal.sqlite").is_file()
     async with open_project(config, journal_of(config, ":memory:")):
         assert not (folder / ".workflow-emulator").exists()
+
+
+NEEDS = """
+from workers import WorkflowEntrypoint
+
+class Orders(WorkflowEntrypoint):
+    async def run(self, event, step):
+        @step.do("greet")
+        async def greet():
+            return "Hello"
+
+        @step.do("shout")
+        async def shout(greet):
+            return greet.upper()
+
+        @step.do("whisper", depends=[greet])
+        async def whisper(text):
+            return text.lower()
+
+        try:
+            return [await whisper(), await shout()]
+        except TypeError as error:
+            return [await whisper(), str(error)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("date", "shouted"),
+    [
+        ("2026-02-25", "HELLO"),
+        ("2026-02-24", "Step has 1 non-ctx parameter(s) but no 'depends' list provided"),
+    ],
+)
+async def test_before_the_date_of_the_flag_a_parameter_names_no_step(
+    folder: Path, date: str, shouted: str
+) -> None:
+    (folder / "src" / "entry.py").write_text(NEEDS)
+    (folder / "wrangler.jsonc").write_text(WRANGLER.replace("2026-11-01", date))
+    async with open_project(load_config(folder), MemoryJournal()) as project:
+        await project.worker.env.ORDERS.create(id="o-1")
+        output = await output_of(project.engine, "o-1")
+        assert values.decode(output) == ["hello", shouted]
