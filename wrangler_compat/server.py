@@ -5,7 +5,7 @@ Theory of operation
 A web page that the user happens to visit must not be able to drive the emulator. So a request must name this machine in
 its `Host` (against DNS rebinding), and one that a page sends must come from a page of this machine (its `Origin`).
 Browsers send no `Origin` with images, scripts and frames, but say that another site asks for them (`Sec-Fetch-Site`).
-Links stay welcome. Where other machines may connect, the APIs want a token, and so does the inspector, as the password
+Links stay welcome, but to the APIs, where following one can do something. Where other machines may connect, the APIs want a token, and so does the inspector, as the password
 that browsers ask for. Webhooks by token are public: see `wrangler_compat.webhooks.tokens`.
 
 The APIs see the path as it was sent: it is split at slashes first and decoded afterwards, so that `%2F` in an event
@@ -29,6 +29,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 
 from bindings import wire
 from bindings.host import WEBHOOK_PATH
+from emulator.errors import EngineStopped
 from wrangler_compat.inspector.app import inspector_app
 from wrangler_compat.inspector.urls import HOME as INSPECTOR
 from wrangler_compat.inspector.urls import PREFIX as INSPECTOR_PREFIX
@@ -75,7 +76,8 @@ class Server:
     ) -> None:
         self._worker = worker
         self._access = access
-        self._webhooks = TokenWebhooks(operations.engine)
+        self._engine = operations.engine
+        self._webhooks = TokenWebhooks(self._engine)
         self._inspector = inspector_app(operations)
         local = local_api(operations)
         self._apis: dict[str, ASGIApp] = {
@@ -114,10 +116,17 @@ class Server:
             return
         answering = self._worker
         if path == HEALTH_PATH:
-            answering = JSONResponse({"status": "ok"})
+            answering = self._health()
         elif path.rstrip("/") == OLD_INSPECTOR:
             answering = RedirectResponse(INSPECTOR)
         await answering(scope, receive, send)
+
+    def _health(self) -> Response:
+        try:
+            self._engine.check_running()
+        except EngineStopped as error:
+            return JSONResponse({"status": "stopped", "reason": error.message}, 503)
+        return JSONResponse({"status": "ok"})
 
     async def _ask(
         self, api: ASGIApp, headers: Headers, scope: Scope, receive: Receive, send: Send
@@ -134,6 +143,8 @@ class Server:
             answering: ASGIApp = Response(status_code=204)
         elif not self._is_authorised(headers):
             answering = failure(403, AUTHENTICATION, "Authentication error")
+        elif "origin" not in headers and headers.get("sec-fetch-site") == "cross-site":
+            answering = failure(403, INTERNAL, "Pages of other sites may not link to an API.")
         else:
             answering = api
         await answering(scope, receive, send_readable)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import signal
 import socket
@@ -45,6 +46,8 @@ from wrangler_compat.project import (
 )
 from wrangler_compat.server import Access
 
+log = logging.getLogger("workflow_emulator")
+
 GRACE_S: Final = 0.8
 """How long an orderly end may take."""
 
@@ -64,7 +67,12 @@ def serve(options: DevOptions) -> None:
     log_to_stderr(access_log=options.access_log)
     with ExitStack() as opened:
         sockets = _listen(options, config, opened)
-        asyncio.run(_Process(options, config, sockets).run())
+        try:
+            asyncio.run(_Process(options, config, sockets).run())
+        except SystemExit as error:
+            # Of a task that code of the project has made; in a step or in `run()` itself it is a failure like others.
+            log.critical("sys.exit() was called: the emulator ends", exc_info=error)
+            raise
 
 
 class _Process:
@@ -100,7 +108,9 @@ class _Process:
             introduction = await _introduction(project, url)
             with watching(project.config.root):
                 code = await self._answer_until(stopped, project, introduction)
-        _leave(code)
+            if code:
+                _leave(code)  # what is still open would wait for an engine that has stopped
+        _leave(0)
 
     async def _answer_until(
         self, stopped: asyncio.Event, project: Project, introduction: str

@@ -168,7 +168,41 @@ def test_it_ends_at_once_while_user_code_holds_the_loop(tmp_path: Path) -> None:
     ):
         connection.sendall(request)
         server.await_line("the loop is held")
+        assert ", in Default.fetch: " in server.await_line("has held the event loop")
         assert server.end(within_s=2) == 0
+
+
+EXITING = """
+import asyncio
+import sys
+
+from workers import WorkerEntrypoint, WorkflowEntrypoint
+
+
+class Orders(WorkflowEntrypoint):
+    async def run(self, event, step):
+        async def part():
+            sys.exit(3)
+
+        @step.do("exit")
+        async def exit():
+            await asyncio.gather(part())
+
+        await exit()
+
+
+class Default(WorkerEntrypoint):
+    pass
+"""
+
+
+def test_an_exit_in_a_task_of_the_project_says_where_it_was_called(tmp_path: Path) -> None:
+    with dev(write_project(tmp_path, entry=EXITING)) as server:
+        server.post(INSTANCES, {"id": "o-1"})
+        assert server.process.wait(PATIENCE_S) == 3
+        said = server.rest()
+        assert "sys.exit() was called: the emulator ends" in said
+        assert "in part\n    sys.exit(3)" in said
 
 
 def test_an_engine_that_cannot_write_ends_the_process_with_its_reason(tmp_path: Path) -> None:
@@ -177,6 +211,40 @@ def test_an_engine_that_cannot_write_ends_the_process_with_its_reason(tmp_path: 
         server.post(INSTANCES, {"id": "o-1"})
         assert server.process.wait(PATIENCE_S) == 1
         assert "The engine has stopped: The journal" in server.rest()
+
+
+LIFESPAN = """
+import asyncio
+
+from workers import WorkerEntrypoint, WorkflowEntrypoint, asgi
+
+
+class Orders(WorkflowEntrypoint):
+    async def run(self, event, step):
+        await step.sleep("nap", "1 hour")
+
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await asyncio.Event().wait()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"here"})
+
+
+class Default(WorkerEntrypoint):
+    async def fetch(self, request):
+        return await asgi.fetch(app, request, self.env)
+"""
+
+
+def test_neither_does_an_application_without_an_end_hold_it_up(tmp_path: Path) -> None:
+    with dev(write_project(tmp_path, entry=LIFESPAN)) as server:
+        assert server.get("/").text == "here"
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, 0))
+        server.post(INSTANCES, {"id": "o-1"})
+        assert server.process.wait(PATIENCE_S) == 1
 
 
 def test_reload_starts_anew_when_a_file_changes(tmp_path: Path) -> None:
