@@ -137,12 +137,7 @@ async def open_project(
     definitions = [_definition(config, workflow, programs) for workflow in own]
     clock = clock or SystemClock()
     engine = Engine(
-        journal,
-        clock,
-        definitions,
-        max_live=max_live,
-        keep_all=keep_all,
-        arrangements=arrangements,
+        journal, clock, definitions, max_live=max_live, keep_all=keep_all, arrangements=arrangements
     )
     host = EngineHost(engine, base_url)
     store = CodeStore(journal.codes, engine.now_ms)
@@ -155,13 +150,8 @@ async def open_project(
             loaded = load(config)
             for name, workflow in loaded.workflows.items():
                 programs[name] = tenants.program_of(
-                    workflow,
-                    context,
-                    env,
-                    defaults,
-                    host,
-                    implicit_dependencies=config.implicit_dependencies,
-                )
+                    workflow, context, env, defaults, host, implicit_dependencies=config.implicit_dependencies
+                )  # fmt: skip
             await engine.start()
             try:
                 project = Project(

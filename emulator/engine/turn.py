@@ -108,6 +108,7 @@ class Turn:
         self.answers: list[tuple[Reply, object]] = []
         self.refusals: list[tuple[Reply | None, EmulatorError]] = []
         self.size_bytes = 0
+        self.is_full = False
         self.actors: dict[InstanceKey, InstanceActor] = {}
         self.looked_at: dict[InstanceKey, InstanceActor] = {}
         self.created: set[InstanceKey] = set()
@@ -116,20 +117,21 @@ class Turn:
         self.deferred: Inbox = []
         self.ended: list[InstanceActor] = []
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the rest waits for the next turn, so that the memory that a commit takes does not grow with the inbox."""
-        return self.size_bytes > BYTES_PER_TURN
-
     def add(self, actor: InstanceActor, item: Input, decision: Decision) -> None:
-        """Take in what has been decided."""
+        """Take in what has been decided. Once the turn is full, the rest waits for the next one: so the memory that a commit
+        takes does not grow with the inbox.
+        """
         self.decided.append((actor, item, decision))
         self.actors[actor.key] = actor
         if type(item) is CreateRequested:
             self.size_bytes += len(actor.state.creation.params)
         for _, entry in decision.entries:
-            for name in _LARGE[type(entry.fact)]:
-                self.size_bytes += _size_bytes(getattr(entry.fact, name))
+            for name in _LARGE.get(type(entry.fact), ()):
+                value: msgspec.Raw | Failure | None = getattr(entry.fact, name)
+                if value is not None:
+                    text = value.message if isinstance(value, Failure) else value
+                    self.size_bytes += len(text)
+        self.is_full = self.size_bytes > BYTES_PER_TURN
 
     def admits(self, posted: Posted, batch: Batch) -> bool:
         """Whether this turn may create a batch: it waits for the next one behind a barrier, and may be refused as a whole."""
@@ -248,16 +250,11 @@ class Turn:
             actor.stored_row = row
 
 
-def _size_bytes(value: msgspec.Raw | Failure | None) -> int:
-    if value is None:
-        return 0
-    return len(value.message) if isinstance(value, Failure) else len(value)
-
-
 _LARGE = {
-    fact: {"result", "payload", "metadata", "error"}.intersection(fact.__struct_fields__)
+    fact: large
     for fact in FACTS.values()
+    if (large := {"result", "payload", "metadata", "error"}.intersection(fact.__struct_fields__))
 }
-"""The fields of each fact that can be large."""
+"""The fields that can be large, of each fact that has such."""
 
 _NOTHING = Commit()
