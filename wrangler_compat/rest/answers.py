@@ -8,15 +8,16 @@ a client with 409, 429 or 5xx: Cloudflare's SDK would send the request again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match, Route
+from starlette.routing import BaseRoute, Match, Route
 
 from emulator.errors import (
     CannotTerminate,
@@ -240,6 +241,29 @@ def allowed_methods(request: Request) -> str:
 async def crashed(_: Request, error: Exception) -> Response:
     """Answer what nobody expected; whoever serves the application logs it."""
     return failure(500, INTERNAL, "workflows.api.error.internal_server", explanations=[repr(error)])
+
+
+_Handler = Callable[[Request, Any], Awaitable[Response]]
+
+
+class Answers(NamedTuple):
+    """What an API answers: to what is refused, to a path or method that there is not, and to what nobody expected."""
+
+    refused: _Handler
+    missing: _Handler
+    crashed: _Handler
+
+
+def api_app(routes: Sequence[BaseRoute], scripts: Mapping[str, str], answers: Answers) -> Starlette:
+    """Make the application of an API. `scripts` are those of the workflows of other scripts (see `tell_script`)."""
+    handlers: dict[Any, _Handler] = {
+        EmulatorError: answers.refused,
+        HTTPException: answers.missing,
+        Exception: answers.crashed,
+    }
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    app.state.scripts = scripts
+    return app
 
 
 def hints_of(error: EmulatorError) -> list[str]:

@@ -50,7 +50,9 @@ from emulator.errors import (
     SerializationError,
 )
 from wrangler_compat.rest.answers import (
+    Answers,
     allowed_methods,
+    api_app,
     no_route,
     path_of,
     tell_script_asked_for,
@@ -93,30 +95,22 @@ def binding_api(operations: Operations) -> Starlette:
     """Make the application, whose paths begin after `wire.PREFIX` and are not decoded yet."""
     api = _BindingApi(operations)
     one = "/{workflow}/instances/{id}"
-    app = Starlette(
-        routes=[
-            Route("/{workflow}/instances", api.create, methods=["POST"]),
-            Route(one, api.status, methods=["GET"]),
-            Route(one, api.ask, methods=["POST"]),
-            Route(one + "/end", api.end, methods=["GET"]),
-            Route(one + "/subscribe", api.subscribe, methods=["GET"]),
-            Route("/find", api.find, methods=["POST"]),
-            Route("/holder", api.holder, methods=["POST"]),
-            Route("/resume", api.resume, methods=["POST"]),
-            Route(one + "/streams", api.list_streams, methods=["GET"]),
-            Route(one + "/streams/{namespace}/info", api.stream_info, methods=["GET"]),
-            Route(one + "/streams/{namespace}", api.read_stream, methods=["GET"]),
-            *dynamic_routes(operations.engine),
-            *hook_routes(operations),
-        ],
-        exception_handlers={
-            EmulatorError: _refused,
-            HTTPException: _no_route,
-            Exception: _crashed,
-        },
-    )
-    app.state.scripts = operations.worker.scripts
-    return app
+    routes = [
+        Route("/{workflow}/instances", api.create, methods=["POST"]),
+        Route(one, api.status, methods=["GET"]),
+        Route(one, api.ask, methods=["POST"]),
+        Route(one + "/end", api.end, methods=["GET"]),
+        Route(one + "/subscribe", api.subscribe, methods=["GET"]),
+        Route("/find", api.find, methods=["POST"]),
+        Route("/holder", api.holder, methods=["POST"]),
+        Route("/resume", api.resume, methods=["POST"]),
+        Route(one + "/streams", api.list_streams, methods=["GET"]),
+        Route(one + "/streams/{namespace}/info", api.stream_info, methods=["GET"]),
+        Route(one + "/streams/{namespace}", api.read_stream, methods=["GET"]),
+        *dynamic_routes(operations.engine),
+        *hook_routes(operations),
+    ]
+    return api_app(routes, operations.worker.scripts, Answers(_refused, _no_route, _crashed))
 
 
 class _BindingApi:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from emulator.domain.instance import InstanceKey
 from emulator.engine.programs import WorkflowDefinition
-from emulator.errors import EmulatorError
 from emulator.journal.port import InstanceQuery
 from emulator.projection.rendering import Json, iso, local_detail
 from emulator.projection.summary import local_row
 from wrangler_compat.rest.answers import (
     BAD_DATE_RANGE,
+    Answers,
+    api_app,
     batch_deleted,
     crashed,
     failure,
@@ -60,16 +60,7 @@ def local_api(operations: Operations) -> Starlette:
         Route(one, api.describe, methods=["GET"]),
         Route(one, api.delete, methods=["DELETE"]),
     ]
-    app = Starlette(
-        routes=routes,
-        exception_handlers={
-            EmulatorError: local_failure,
-            HTTPException: _no_route,
-            Exception: crashed,
-        },
-    )
-    app.state.scripts = operations.worker.scripts
-    return app
+    return api_app(routes, operations.worker.scripts, Answers(local_failure, _no_route, crashed))
 
 
 async def _no_route(_: Request, __: Exception) -> Response:

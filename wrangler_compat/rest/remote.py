@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -23,12 +22,14 @@ from emulator.domain.instance import InstanceKey, TriggerSource
 from emulator.domain.limits import MAX_BATCH_INSTANCES
 from emulator.domain.status import InstanceStatus
 from emulator.engine.programs import WorkflowDefinition
-from emulator.errors import EmulatorError, InvalidInput
+from emulator.errors import InvalidInput
 from emulator.journal.port import InstanceQuery
 from emulator.projection.rendering import Json, iso, remote_detail
 from emulator.projection.summary import remote_row
 from wrangler_compat.rest.answers import (
     VERSION_NOT_FOUND,
+    Answers,
+    api_app,
     batch_deleted,
     crashed,
     failure,
@@ -93,16 +94,7 @@ def remote_api(operations: Operations) -> Starlette:
         Route(one, api.describe, methods=["GET"]),
         Route(one, api.delete, methods=["DELETE"]),
     ]
-    app = Starlette(
-        routes=routes,
-        exception_handlers={
-            EmulatorError: remote_failure,
-            HTTPException: no_route,
-            Exception: crashed,
-        },
-    )
-    app.state.scripts = operations.worker.scripts
-    return app
+    return api_app(routes, operations.worker.scripts, Answers(remote_failure, no_route, crashed))
 
 
 async def _document(_: Request) -> Response:

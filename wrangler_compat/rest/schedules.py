@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -14,9 +13,16 @@ from starlette.routing import Route
 from emulator.domain.cron import Cron, parse_cron
 from emulator.domain.instance import Schedule
 from emulator.engine.schedules import WORKER, create_scheduled
-from emulator.errors import EmulatorError, InvalidInput
+from emulator.errors import InvalidInput
 from emulator.projection.rendering import iso
-from wrangler_compat.rest.answers import crashed, no_route, remote_failure, success
+from wrangler_compat.rest.answers import (
+    Answers,
+    api_app,
+    crashed,
+    no_route,
+    remote_failure,
+    success,
+)
 from wrangler_compat.rest.operations import Operations
 from wrangler_compat.rest.requests import Body, convert, read_json, segment
 
@@ -32,19 +38,11 @@ class Fire(Body, frozen=True):
 def schedules_api(operations: Operations) -> Starlette:
     """Make the application, whose paths begin after the prefix and are not decoded yet."""
     api = _SchedulesApi(operations)
-    app = Starlette(
-        routes=[
-            Route("/", api.list_schedules, methods=["GET"]),
-            Route("/{workflow}/fire", api.fire, methods=["POST"]),
-        ],
-        exception_handlers={
-            EmulatorError: remote_failure,
-            HTTPException: no_route,
-            Exception: crashed,
-        },
-    )
-    app.state.scripts = operations.worker.scripts
-    return app
+    routes = [
+        Route("/", api.list_schedules, methods=["GET"]),
+        Route("/{workflow}/fire", api.fire, methods=["POST"]),
+    ]
+    return api_app(routes, operations.worker.scripts, Answers(remote_failure, no_route, crashed))
 
 
 class _SchedulesApi:
