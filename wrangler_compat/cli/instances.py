@@ -138,10 +138,14 @@ def send_event(
     token: str | None,
     as_json: bool,
 ) -> None:
-    """Send an event to an instance. It is kept until a wait takes it; one that has ended takes none, without an error."""
+    """Send an event to an instance. It is kept until a wait takes it."""
     with Emulator(url, token).connect() as client:
         known = client.resolve(workflow, instance_id)
         _check_type(event_type)
+        status = client.ask("GET", workflow, "instances", known)["status"]
+        if status in TERMINAL:
+            # The API says yes, as Cloudflare's local one does, and the event is nowhere.
+            raise click.ClickException(f'"{known}" has ended ({status}), and takes no events.')
         answer = client.ask(
             "POST", workflow, "instances", known, "events", event_type, body=payload
         )

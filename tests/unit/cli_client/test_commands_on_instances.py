@@ -257,3 +257,8 @@ def test_an_event_that_no_wait_can_be_for_is_not_sent(emulator: Served) -> None:
     emulator.says("trigger", "waits", "--id", "one")
     told = emulator.refuses("instances", "send-event", "waits", "one", "--type", "a.b")
     assert "The type 'a.b': (workflow.invalid_event_type)" in told
+
+
+def test_an_event_for_an_instance_that_has_ended_is_not_sent(three: Served) -> None:
+    told = three.refuses("instances", "send-event", "waits", "one", "--type", "answer")
+    assert '"one" has ended (complete), and takes no events.' in told
