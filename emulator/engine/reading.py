@@ -67,6 +67,7 @@ class StreamReader:
         self._next = 0
         self._length = 0
         self._number: int | None = None
+        self._started_ms: int | None = None
 
     async def open(self) -> StreamInfo:
         """Find the first chunk; gives how the stream is. Need not be called before `more`.
@@ -77,6 +78,7 @@ class StreamReader:
         """
         page = await _page(self._engine, self._key, self._stream, first=0, limit=0)
         self._number, self._length = page.number, page.state.length
+        self._started_ms = page.started_ms
         self._next = self._start_index
         if self._start_index < 0:
             self._next = max(0, self._length + self._start_index)
@@ -98,8 +100,10 @@ class StreamReader:
                 page = await _page(self._engine, self._key, self._stream, self._next, PAGE_CHUNKS)
                 if page.number != self._number:
                     raise _not_found(self._key)
-                is_rewritten = page.state.length < self._length
-                self._length = page.state.length
+                # By its length alone a new stream that has caught up would be taken for the former one.
+                has_restarted = self._started_ms not in (None, page.started_ms)
+                is_rewritten = has_restarted or page.state.length < self._length
+                self._length, self._started_ms = page.state.length, page.started_ms
                 if is_rewritten:
                     self._next = 0
                 elif page.chunks:

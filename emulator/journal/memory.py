@@ -293,7 +293,8 @@ class MemoryJournal:
             if page and size_bytes > most_bytes:
                 break
             page.append(chunk)
-        return StreamPage(instance.row.number, instance.row.status, instance.state(stream), page)
+        row = instance.row
+        return StreamPage(row.number, row.status, row.started_ms, instance.state(stream), page)
 
     def _write(self, commit: StreamCommit) -> None:
         for number, stream in commit.cleared:

@@ -106,10 +106,14 @@ class StreamState(NamedTuple):
 
 
 class StreamPage(NamedTuple):
-    """Chunks of a stream, in order, and how stream and instance were when they were read."""
+    """Chunks of a stream, in order, and how stream and instance were when they were read.
+
+    A restart of the whole instance, which begins its streams anew, moves `started_ms`.
+    """
 
     number: int
     status: InstanceStatus
+    started_ms: int | None
     state: StreamState
     chunks: list[ChunkRow]
 

@@ -424,7 +424,7 @@ SELECT
 
 -- chunks
 WITH owner AS MATERIALIZED (
-    SELECT number, status FROM instance WHERE workflow = :workflow AND id = :id
+    SELECT number, status, started_ms FROM instance WHERE workflow = :workflow AND id = :id
 ),
 -- Their places alone: the values of those that are too many for a page are not read.
 page AS MATERIALIZED (
@@ -439,6 +439,7 @@ page AS MATERIALIZED (
 SELECT
     number,
     status,
+    started_ms,
     coalesce((SELECT max(place) + 1 FROM chunk WHERE chunk.number = owner.number AND stream = :stream), 0),
     EXISTS (SELECT 1 FROM closed_stream AS closed WHERE closed.number = owner.number AND stream = :stream),
     (

@@ -416,12 +416,13 @@ def states_from_json(text: str) -> dict[tuple[int, str], StreamState]:
     }
 
 
-def page_from_row(stored: tuple[int, str, int, int, str]) -> StreamPage:
+def page_from_row(stored: tuple[int, str, int | None, int, int, str]) -> StreamPage:
     """Read a page of a stream. The values are not looked into."""
-    number, status, length, closed, chunks = stored
+    number, status, started_ms, length, closed, chunks = stored
     return StreamPage(
         number,
         InstanceStatus(status),
+        started_ms,
         StreamState(length, bool(closed)),
         chunks_from_json(chunks),
     )

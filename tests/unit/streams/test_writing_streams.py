@@ -18,7 +18,7 @@ from emulator.errors import (
     WorkflowContextError,
 )
 from tests.unit.bindings.hosts import Way, both_ways
-from tests.unit.bindings.project import AT_ONCE, Project, in_virtual_time, refusal_of
+from tests.unit.bindings.project import AT_ONCE, Project, in_virtual_time, pause_for, refusal_of
 
 VALUES = ["one", {"two": [2]}, b"\x00\xff", None, 2**70]
 
@@ -439,3 +439,40 @@ async def test_a_write_and_a_close_at_once_leave_all_that_was_acknowledged_befor
         assert await read(instance) == [1]
         await project.ended(instance)
         assert await read(instance) == [1]
+
+
+@both_ways
+@in_virtual_time
+async def test_a_slow_reader_is_told_all_of_a_stream_that_has_caught_up_since(way: Way) -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        lives.append(len(lives))
+        for _ in range(3 + 2 * lives[-1]):
+            await step.get_writable().write(f"life {lives[-1]}")
+        await step.sleep("nap", "1 hour")
+
+    lives: list[int] = []
+    async with Project(run) as project, way(project) as orders:
+        instance = await orders.create()
+        records = instance.readable().records()
+        await project.becomes(instance.id, "waiting")
+        assert [(await anext(records)).value for _ in "abc"] == ["life 0"] * 3
+        await instance.restart()
+        await project.becomes(instance.id, "waiting")
+        found = [await anext(records) for _ in "abcde"]
+        assert [(each.index, each.value) for each in found] == [(n, "life 1") for n in range(5)]
+        await instance.terminate()
+        assert [each async for each in records] == []
+
+
+@in_virtual_time
+async def test_a_reader_of_an_instance_that_has_not_begun_keeps_its_index() -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        await step.do("work")(lambda: pause_for(60))()
+        for value in "abc":
+            await step.get_writable().write(value)
+
+    async with Project(run, concurrency_limit=1) as project:
+        await project.workflow.create()
+        second = await project.workflow.create()
+        assert (await second.status())["status"] == "queued"
+        assert await read(second, start_index=1) == ["b", "c"]
