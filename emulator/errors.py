@@ -87,10 +87,14 @@ class EmulatorError(Exception):
     is_retryable: bool = True
     """Whether another attempt of a step that raises it could help."""
     name: str = "Error"
+    hint: ClassVar[str] = ""
+    """What is allowed, or what to do, where Cloudflare's text does not say it: a note of the exception."""
 
     def __init__(self, message: str | None = None) -> None:
         self.message = inspect.getdoc(type(self)) or "" if message is None else message
         super().__init__(self.message)
+        if self.hint:
+            self.add_note(self.hint)
 
 
 class InvalidInput(EmulatorError):
@@ -110,6 +114,10 @@ class InvalidInstanceId(InvalidInput):
     """Workflow instance has invalid id"""
 
     code = "instance.invalid_id"
+    hint = (
+        'An id is 1 to 100 letters, digits, "_" and "-", and does not begin with "-". '
+        "Without one, an id is made up."
+    )
 
 
 class InvalidBatch(InvalidInput):
@@ -120,6 +128,7 @@ class InvalidRetention(InvalidInput):
     """(body) Duration must be a number or a string in format '{{number}} {{unit}}' where unit is second(s), minute(s), etc."""
 
     code = "instance.invalid_retention"
+    hint = 'A retention is milliseconds or a text such as "3 days", up to 30 days.'
 
 
 class InvalidEventType(InvalidInput):
@@ -418,12 +427,14 @@ class InstanceAlreadyExists(EntityConflictError):
     """(instance.already_exists) The instance already exists"""
 
     code = "instance.already_exists"
+    hint = "Choose another id, or delete the instance that has it."
 
 
 class CannotTerminate(Conflict):
     """(instance.cannot_terminate) Cannot terminate instance since its on a finite state"""
 
     code = "instance.cannot_terminate"
+    hint = "It has ended already. Restart it to let it run again."
 
 
 class DynamicCodeConflictError(Conflict):
@@ -503,6 +514,7 @@ class EngineStopped(EmulatorError):
     """The engine has stopped; what it has not acknowledged did not happen."""
 
     code = "engine.stopped"
+    hint = "Start the emulator again: nothing that it acknowledged is lost."
 
 
 class ConfigError(EmulatorError):

@@ -30,7 +30,6 @@ from emulator.errors import (
     InvalidHook,
     InvalidInput,
     InvalidInstanceId,
-    InvalidRetention,
     NotFound,
     PayloadTooLarge,
     StepNotFound,
@@ -92,19 +91,6 @@ LOCAL: Final[dict[type[EmulatorError], LocalAnswer]] = {
     StepNotFound: LocalAnswer(409, INTERNAL, "{name}: {message}"),
 }
 """`wrangler dev` answers some mistakes with 500, and so do we: its only client looks at the text."""
-
-
-HINTS: Final[dict[type[EmulatorError], str]] = {
-    InvalidInstanceId: (
-        'An id is 1 to 100 letters, digits, "_" and "-", and does not begin with "-". '
-        "Without one, an id is made up."
-    ),
-    InvalidRetention: 'A retention is milliseconds or a text such as "3 days", up to 30 days.',
-    InstanceAlreadyExists: "Choose another id, or delete the instance that has it.",
-    CannotTerminate: "It has ended already. Restart it to let it run again.",
-    EngineStopped: "Start the emulator again: nothing that it acknowledged is lost.",
-}
-"""What is allowed, or what to do: where Cloudflare's texts do not say it, `messages` does."""
 
 
 def success(
@@ -268,7 +254,7 @@ def api_app(routes: Sequence[BaseRoute], scripts: Mapping[str, str], answers: An
 
 def hints_of(error: EmulatorError) -> list[str]:
     """What is allowed, or what to do, where the error's own text does not say it."""
-    return [HINTS[kind] for kind in type(error).__mro__ if kind in HINTS]
+    return [error.hint] if error.hint else []
 
 
 def _note(status: int, error: EmulatorError) -> None:

@@ -426,3 +426,15 @@ async def test_handles_and_bindings_say_what_they_are() -> None:
         assert repr(project.workflow) == "<Workflow orders>"
         assert repr(instance) == "<WorkflowInstance orders/a>"
         assert repr(await project.workflow.get("a")) == repr(instance)
+
+
+@in_virtual_time
+async def test_a_refusal_has_a_note_of_what_is_allowed_where_its_text_has_none() -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> None: ...
+
+    async with Project(run) as project:
+        await project.workflow.create(id="a")
+        invalid = await refusal_of(project.workflow.create(id="a b"))
+        taken = await refusal_of(project.workflow.create(id="a"))
+    assert invalid.__notes__[0].startswith("An id is 1 to 100 letters, digits,")
+    assert taken.__notes__ == ["Choose another id, or delete the instance that has it."]
