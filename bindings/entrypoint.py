@@ -55,7 +55,14 @@ class _Program:
 
     async def run(self, event: RunEvent, step: StepContext) -> object:
         place = Place(InstanceKey(event.workflow_name, event.instance_id), self._host, None)
-        steps = WorkflowStep(step, self._defaults, self._hints, place, self._implicit_dependencies)
+        steps = WorkflowStep(
+            step,
+            self._defaults,
+            self._hints,
+            place,
+            event.timestamp_ms,
+            implicit_dependencies=self._implicit_dependencies,
+        )
         here.set(Place(place.key, place.host, steps))
         try:
             result: Any = self._workflow.run(run_event(event), steps)

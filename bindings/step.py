@@ -71,6 +71,8 @@ class WorkflowStep:
         defaults: StepConfig,
         hints: Hints,
         place: Place,
+        created_ms: int,
+        *,
         implicit_dependencies: bool,
     ) -> None:
         self.step_closures: dict[str, StepFunction] = {}
@@ -78,6 +80,7 @@ class WorkflowStep:
         self._defaults = defaults
         self._hints = hints
         self._place = place
+        self._created_ms = created_ms
         self._implicit_dependencies = implicit_dependencies
         self._declared: dict[StepFunction, Declared] = {}
         self._undoable: list[tuple[Undoable, Any]] = []
@@ -287,7 +290,8 @@ class WorkflowStep:
         Without a `token` (any text of at most 512 bytes that is not blank) one is made up that nobody can guess; `name` tells such hooks apart.
         Opening the token for which the run was created registers nothing new. `metadata` is any value that can be stored,
         for those who look the hook up. `min_retention` (a duration, or a datetime with a time zone, of at most 30 days)
-        keeps the token from others beyond the end of the run; a `schema` (see `define_hook`) is what payloads must match.
+        keeps the token from others beyond the end of the run, if it has not passed by then; a `schema` (see `define_hook`)
+        is what payloads must match.
 
         It is registered with the next thing that `run()` waits for, or with its end.
 
@@ -303,7 +307,7 @@ class WorkflowStep:
             metadata=values.encode(metadata, "the metadata of a hook"),
             min_retention=None
             if min_retention is None
-            else read_min_retention(min_retention, self._context.now_ms()),
+            else read_min_retention(min_retention, self._context.now_ms(), self._created_ms),
             schema=schemas.name_of(schema),
         )
         return Hook(hook, self._place.host, schema)

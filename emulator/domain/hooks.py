@@ -161,8 +161,10 @@ def check_retention(given: MinRetention | None, now_ms: int) -> MinRetention | N
     return given
 
 
-def min_retention(given: object, now_ms: int) -> MinRetention:
+def min_retention(given: object, now_ms: int, since_ms: int | None = None) -> MinRetention:
     """Read a minimum retention: a duration (a number is milliseconds), or a datetime with a time zone.
+
+    An instant is past if it is not after `since_ms`, or now: a replay says later again what was the future at first.
 
     Raises:
         InvalidHook: it is neither, not positive, past, or a datetime without a time zone.
@@ -173,9 +175,11 @@ def min_retention(given: object, now_ms: int) -> MinRetention:
             raise InvalidHook(f"min_retention {given!r} has no time zone.")
         until_ms = round(given.timestamp() * 1000)
         left_ms = float(until_ms - now_ms)
+        is_past = until_ms <= (now_ms if since_ms is None else since_ms)
     else:
         until_ms = None
         left_ms = parse_duration(given)
+        is_past = left_ms <= 0
     if math.isnan(left_ms) or unknown_unit(given):
         raise InvalidHook(
             f"min_retention cannot be {given!r}: it is a number of milliseconds, a text such as "
@@ -186,7 +190,7 @@ def min_retention(given: object, now_ms: int) -> MinRetention:
         raise HookRetentionTooLong(
             f"(hook.retention) Hook minimum retention cannot exceed {days} days"
         )
-    if left_ms <= 0:
+    if is_past:
         raise InvalidHook(f"min_retention cannot be {given!r}: it must end in the future.")
     if until_ms is None:
         return MinRetention(duration_ms=max(1, round(left_ms)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -384,3 +385,17 @@ async def test_a_token_retained_by_a_finished_run_is_a_conflict_in_a_run_too() -
         owner = await project.workflow.create(hook=T, min_retention="1 hour", params={"owns": True})
         await project.ended(owner)
         assert await project.result() == [owner.id, "completed", "done"]
+
+
+@in_virtual_time
+async def test_a_replay_may_name_an_instant_that_has_passed_since() -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        until = datetime.fromtimestamp(event.payload / 1000, UTC)
+        step.create_hook(token=T, min_retention=until)
+        await step.sleep("nap", "1 hour")
+        return "done"
+
+    async with Project(run, max_live=0) as project:
+        assert await project.result(params=project.now_ms() + 60_000) == "done"
+        text = "it must end in the future."
+        assert text in (await project.error(params=project.now_ms() - 1))[1]
