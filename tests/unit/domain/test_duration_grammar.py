@@ -195,7 +195,7 @@ def test_a_bad_retention_has_cloudflares_message(value: object) -> None:
 @pytest.mark.parametrize("value", ["31 days", MAX_RETENTION_MS + 1, timedelta(days=365)])
 def test_a_retention_over_thirty_days_is_refused_with_the_maximum(value: object) -> None:
     with pytest.raises(
-        InvalidRetention, match=r"^\(body\) Retention cannot be .*: the maximum is 30 days$"
+        InvalidRetention, match=r"^\(body\) Retention cannot be .*: the maximum is 30 days\n"
     ):
         retention_ms(value)
 
