@@ -20,7 +20,7 @@ from emulator.core.inputs import (
 )
 from emulator.domain import values
 from emulator.domain.instance import InstanceKey
-from emulator.domain.names import check_event_type, check_stream_name
+from emulator.domain.names import check_event_type, check_stream_name, plain_text
 from emulator.domain.steps import CLOUDFLARE_KINDS, StepKey, StepKind
 from emulator.domain.values import JsDict
 from emulator.errors import InvalidInput, InvalidSubscription
@@ -198,4 +198,5 @@ def _step_key(target: Any) -> StepKey:
     if kind not in CLOUDFLARE_KINDS:
         known = ", ".join(CLOUDFLARE_KINDS)
         raise InvalidInput(f"(body) from.type must be one of {known}, not {kind!r}")
-    return StepKey(StepKind(kind), "undefined" if name is None else str(name), count)
+    named = plain_text(name) if isinstance(name, str) else str(name)
+    return StepKey(StepKind(kind), "undefined" if name is None else named, int(count))

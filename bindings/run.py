@@ -23,6 +23,7 @@ from emulator.domain.names import (
     check_stream_name,
     check_workflow_name,
     is_unicode,
+    plain_text,
 )
 from emulator.domain.status import InstanceStatus
 from emulator.errors import (
@@ -160,7 +161,7 @@ class Run:
             WorkflowRunNotFoundError: there is no such run.
         """
         if reason is not None:
-            check_reason(reason)
+            reason = check_reason(reason)
         await durable("run.cancel", lambda: self._cancel(reason))
 
     async def _cancel(self, reason: str | None) -> None:
@@ -261,7 +262,7 @@ class Run:
     wakeUp = wake_up  # noqa: N815
 
 
-def check_reason(reason: object) -> None:
+def check_reason(reason: object) -> str:
     """Accept a reason for a cancellation.
 
     Raises:
@@ -275,6 +276,7 @@ def check_reason(reason: object) -> None:
         raise InvalidInput(
             f"A reason is a text of at most {MAX_REASON_UNITS} characters, not {reason!r}."
         )
+    return plain_text(reason)
 
 
 def get_run(run_id: str, workflow: str | None = None) -> Run:

@@ -128,3 +128,26 @@ async def test_the_longest_timeouts_are_for_ever(timeout: Any) -> None:
 
     async with TextProject(run) as project:
         assert await project.result() == 1
+
+
+class Token(str):
+    """A text that no encoder knows."""
+
+    __slots__ = ()
+
+
+@in_virtual_time
+async def test_so_is_a_reason_and_the_step_from_which_to_restart() -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        await step.do(Word.CHARGE)(lambda: calls.append(1))()
+        await step.sleep("nap", "1 hour")
+
+    calls: list[int] = []
+    async with TextProject(run) as project:
+        instance = await project.workflow.create()
+        await project.becomes(instance, "waiting")
+        await instance.restart(from_={"name": Word.CHARGE})
+        await project.becomes(instance, "waiting")
+        assert len(calls) == 2
+        await instance.run.cancel(Token("enough"))
+        assert (await project.ended(instance))["status"] == "terminated"
