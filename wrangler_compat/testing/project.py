@@ -284,11 +284,13 @@ class TestProject:
             arrangements=self.arrangements,
         )
         self._project = await self._opened.enter_async_context(opening)
+        # One list for all lives, from which a test may take at any time.
+        notices = self._project.engine.notices
+        self.divergences += notices.divergences
+        notices.divergences = self.divergences
 
     async def _close(self) -> None:
         opened, self._opened = self._opened, AsyncExitStack()
-        if self._project is not None:
-            self.divergences += self._project.engine.notices.divergences
         self._project = None
         await opened.aclose()
 

@@ -240,10 +240,14 @@ def test_a_replay_that_asks_for_other_steps_is_an_error(project: pytest.Pytester
             await workflows.until(instance, "waiting")
             await workflows.restart()
             await workflows.until(instance, "complete")
+
+        async def test_rolls_on_purpose(workflows):
+            await test_rolls(workflows)
+            assert workflows.divergences.pop()
         """
     )
     result = project.runpytest_inprocess("-p", "no:cacheprovider", "-k", "test_rolls")
-    result.assert_outcomes(passed=1, errors=1, deselected=TESTS)
+    result.assert_outcomes(passed=2, errors=1, deselected=TESTS)
     result.stdout.fnmatch_lines(['*AssertionError: workflow roll, instance r: *"roll 0-1"*'])
 
 
