@@ -87,9 +87,8 @@ def signature_of(function: Callable[..., Any]) -> Signature:
         return _signature_of_code(function.__code__)
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (
-        ValueError
-    ):  # some that are written in C tell nothing; those that steps call take nothing
+    except ValueError:
+        # Some that are written in C tell nothing; those that steps call take nothing.
         parameters = ()
     return _signature(
         tuple(each.name for each in parameters if each.kind not in _COLLECTING),

@@ -24,6 +24,7 @@ from emulator.domain.config import StepConfig
 from emulator.domain.duration import parse_duration
 from emulator.domain.failure import Failure, exception_of, failure_of
 from emulator.domain.hooks import MinRetention, named_in
+from emulator.domain.limits import MAX_SAFE_INTEGER
 from emulator.domain.steps import StepKey
 from emulator.engine.frames import traceback_of
 from emulator.engine.tokens import HookNames
@@ -47,7 +48,7 @@ MAX_FRAME_BYTES: Final = 16 * 2**20
 LENGTH_BYTES: Final = 4
 NULL: Final = msgspec.Raw(b"null")
 
-_MOST: Final = 2**53 - 1
+_MOST: Final = MAX_SAFE_INTEGER
 Number = Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
 """The numbers that a process can say: JSON has longer ones, which neither a journal nor a view can hold."""

@@ -7,7 +7,7 @@ two refusals: a finished instance cannot be terminated, and takes no event (Clou
 statuses and the transitions are in specification 4).
 
 An instance runs only while it has a slot. It asks for one when it is created, resumed, restarted, recovered, or wakes;
-without a free one it is queued. Which instance comes next is not its own affair: see `core.admission`.
+without a free one it is queued. Which instance comes next is not its own affair: see `engine.admission`.
 
 Restarting removes history: everything, or the named step and every step that started after it. What is left is replayed.
 """

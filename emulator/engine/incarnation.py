@@ -399,8 +399,7 @@ class Incarnation:
             output = self.output(effect.step, output)
         told = Compensation(step_context, exception_of(effect.error), output)
         context = AttemptContext(effect.step, effect.attempt, effect.config, creation)
-        code = rollback.code
-        code = self._writing.marked(context, code)
+        code = self._writing.marked(context, rollback.code)
         self._attempts[effect.step] = Attempt(
             context, code, told, self._host.timers, self._rollback_over
         )

@@ -24,6 +24,7 @@ from emulator.domain.limits import (
     MAX_BATCH_INSTANCES,
     MAX_CRON_CHARS,
     MAX_REASON_UNITS,
+    MAX_SAFE_INTEGER,
     MAX_STEP_NAME_CHARS,
 )
 from emulator.domain.names import check_instance_id
@@ -37,7 +38,7 @@ MAX_PAGE_ROWS: Final = 100
 MAX_WANTED_ATTRIBUTES: Final = 8
 """Workflow SDK: attributes; as many in a filter."""
 
-MAX_PAGE: Final = 2**53 - 1
+MAX_PAGE: Final = MAX_SAFE_INTEGER
 """The largest whole number that JavaScript has."""
 
 _BAD_OPTION: Final = re.compile(r"Invalid enum value .* - at `\$([a-z_.\[\]0-9]+)`", re.DOTALL)
