@@ -75,7 +75,7 @@ from __future__ import annotations
 
 import inspect
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class EmulatorError(Exception):
@@ -322,6 +322,11 @@ class InstanceNotFound(NotFound):
     """(instance.not_found) Instance does not exist"""
 
     code = "instance.not_found"
+
+    @classmethod
+    def named(cls, instance_id: str) -> Self:
+        """The error that names which one."""
+        return cls(f'(instance.not_found) Instance "{instance_id}" does not exist')
 
 
 class HookNotFoundError(NotFound):

@@ -41,7 +41,7 @@ async def list_streams(engine: Engine, key: InstanceKey) -> list[StreamInfo]:
     row = await engine.journal.row(key)
     streams = await engine.journal.streams(key)
     if row is None or streams is None:
-        raise _not_found(key)
+        raise InstanceNotFound.named(key.id)
     return [_info(stream, state, row.status) for stream, state in streams.items()]
 
 
@@ -99,7 +99,7 @@ class StreamReader:
             with self._engine.streams.feed.watch(self._key) as watch:
                 page = await _page(self._engine, self._key, self._stream, self._next, PAGE_CHUNKS)
                 if page.number != self._number:
-                    raise _not_found(self._key)
+                    raise InstanceNotFound.named(self._key.id)
                 # By its length alone a new stream that has caught up would be taken for the former one.
                 has_restarted = self._started_ms not in (None, page.started_ms)
                 is_rewritten = has_restarted or page.state.length < self._length
@@ -121,13 +121,9 @@ async def _page(
     engine.definition(key.workflow)
     page = await engine.journal.chunks(key, stream, first, limit, PAGE_BYTES)
     if page is None:
-        raise _not_found(key)
+        raise InstanceNotFound.named(key.id)
     return page
 
 
 def _info(stream: str, state: StreamState, status: InstanceStatus) -> StreamInfo:
     return StreamInfo(stream, state.length - 1, state.is_closed or status in TERMINAL)
-
-
-def _not_found(key: InstanceKey) -> InstanceNotFound:
-    return InstanceNotFound(f'(instance.not_found) Instance "{key.id}" does not exist')

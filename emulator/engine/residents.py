@@ -96,8 +96,7 @@ class Residents:
 
     def missing(self, key: InstanceKey) -> InstanceNotFound | StorageError:
         """Why an instance is not here, after `load`."""
-        text = f'(instance.not_found) Instance "{key.id}" does not exist'
-        return self._damaged.get(key) or InstanceNotFound(text)
+        return self._damaged.get(key) or InstanceNotFound.named(key.id)
 
     async def _load(self, inbox: list[Posted]) -> tuple[set[InstanceKey], Posted | None]:
         """Says which of the chosen new ids are taken, and what is the first about an instance that is not loaded yet."""

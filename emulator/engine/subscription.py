@@ -45,7 +45,7 @@ class Subscription:
         """
         self._engine.definition(self._key.workflow)
         if await self._engine.journal.row(self._key) is None:
-            raise self._not_found()
+            raise InstanceNotFound.named(self._key.id)
 
     async def more(self) -> list[Json]:
         """Wait for events; none at all means that the terminal event has been passed.
@@ -77,7 +77,7 @@ class Subscription:
                 return rows[1:]
         row = await journal.row(self._key)
         if row is None:
-            raise self._not_found()
+            raise InstanceNotFound.named(self._key.id)
         self._log, self._last = EventLog(row.creation), None
         rows = await journal.entries(self._key, 0, PAGE_ENTRIES)
         # If it was replaced by another one in between, the watch knows.
@@ -100,6 +100,3 @@ class Subscription:
                 break
             self._cursor = max(self._cursor, row.seq)
         return shown
-
-    def _not_found(self) -> InstanceNotFound:
-        return InstanceNotFound(f'(instance.not_found) Instance "{self._key.id}" does not exist')

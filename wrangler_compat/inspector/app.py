@@ -33,6 +33,7 @@ from emulator.engine.reading import list_streams, stream_info
 from emulator.errors import Conflict, EmulatorError, HookNotFoundError, InvalidInput, StepNotFound
 from emulator.journal.port import HookQuery, InstanceQuery
 from emulator.timing.clock import Clock
+from wrangler_compat.bodies import MAX_BODY_BYTES, read_body
 from wrangler_compat.inspector import pages
 from wrangler_compat.inspector.pages import PAGE_ROWS, Paging, Problem, Subject
 from wrangler_compat.inspector.urls import instance_url, stream_url, workflow_url
@@ -46,12 +47,10 @@ from wrangler_compat.rest.event_stream import (
 )
 from wrangler_compat.rest.operations import Operations, encode_payload
 from wrangler_compat.rest.requests import (
-    MAX_BODY_BYTES,
     LocalInstance,
     Query,
     convert,
     instance_key,
-    read_body,
     segment,
     status_change,
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -38,6 +38,8 @@ from emulator.errors import (
 from wrangler_compat.rest.requests import segment
 
 log = logging.getLogger("workflow_emulator")
+
+T = TypeVar("T")
 
 INTERNAL: Final = 10001
 AUTHENTICATION: Final = 10000
@@ -131,14 +133,19 @@ def batch_deleted(deleted: Sequence[str], missing: Sequence[str]) -> Response:
     )
 
 
+def line_of(error: EmulatorError, table: Mapping[type[EmulatorError], T]) -> T:
+    """The line of a table that an error has: that of its class, or of the nearest above it. `EmulatorError` has one."""
+    return next(table[kind] for kind in type(error).__mro__ if kind in table)
+
+
 def remote_answer(error: EmulatorError) -> RemoteAnswer:
     """The line of the remote table that an error has."""
-    return next(REMOTE[kind] for kind in type(error).__mro__ if kind in REMOTE)
+    return line_of(error, REMOTE)
 
 
 def local_answer(error: EmulatorError) -> LocalAnswer:
     """The line of the local table that an error has."""
-    return next(LOCAL[kind] for kind in type(error).__mro__ if kind in LOCAL)
+    return line_of(error, LOCAL)
 
 
 def tell_script(error: EmulatorError, scripts: Mapping[str, str], workflow: str) -> None:

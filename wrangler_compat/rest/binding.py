@@ -49,10 +49,12 @@ from emulator.errors import (
     NotFound,
     SerializationError,
 )
+from wrangler_compat.bodies import MAX_BODY_BYTES, read_body
 from wrangler_compat.rest.answers import (
     Answers,
     allowed_methods,
     api_app,
+    line_of,
     no_route,
     path_of,
     tell_script_asked_for,
@@ -68,9 +70,7 @@ from wrangler_compat.rest.event_stream import event_stream, frame, frames, wante
 from wrangler_compat.rest.hooks import hook_routes, is_enveloped
 from wrangler_compat.rest.operations import Operations
 from wrangler_compat.rest.requests import (
-    MAX_BODY_BYTES,
     instance_key,
-    read_body,
     segment,
 )
 
@@ -81,7 +81,7 @@ PATIENCE_S: Final = 20.0
 
 _SHOWN_BYTES: Final = 80
 
-_STATUSES: Final[dict[type, int]] = {
+_STATUSES: Final[dict[type[EmulatorError], int]] = {
     NotFound: 404,
     Conflict: 409,
     DynamicCodeError: 422,
@@ -264,7 +264,7 @@ def _checked_value(given: msgspec.Raw, where: str) -> msgspec.Raw:
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, EmulatorError)
     tell_script_asked_for(error, request)
-    status = next(_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES)
+    status = line_of(error, _STATUSES)
     if isinstance(error, DynamicCodeError):
         place = wire.CodePlace(error.file, error.line, error.column)
         return _answer(wire.CodeRefused(wire.refusal_of(error), place), status)

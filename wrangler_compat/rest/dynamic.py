@@ -13,7 +13,8 @@ from bindings import wire
 from bindings.dynamic.store import CodeStore
 from emulator.engine.engine import Engine
 from emulator.errors import InvalidInput
-from wrangler_compat.rest.requests import MAX_BODY_BYTES, read_body, segment
+from wrangler_compat.bodies import MAX_BODY_BYTES, read_body
+from wrangler_compat.rest.requests import segment
 
 
 def dynamic_routes(engine: Engine) -> list[Route]:

@@ -33,7 +33,7 @@ from emulator.errors import (
 )
 from emulator.journal.port import HookQuery
 from emulator.projection.rendering import Json, iso
-from wrangler_compat.rest.answers import failure, fields_of, success, tell_script_asked_for
+from wrangler_compat.rest.answers import failure, fields_of, line_of, success, tell_script_asked_for
 from wrangler_compat.rest.operations import Operations
 from wrangler_compat.rest.requests import (
     DEFAULT_PAGE_ROWS,
@@ -49,7 +49,7 @@ from wrangler_compat.rest.requests import (
 MAX_WAIT_S: Final = 60
 """How long an answer waits for a result at most; clients ask again."""
 
-_STATUSES: Final[dict[type, int]] = {
+_STATUSES: Final[dict[type[EmulatorError], int]] = {
     NotFound: 404,
     Conflict: 409,
     StepFailure: 409,  # a run whose result was asked for has failed, or was cancelled
@@ -117,7 +117,7 @@ def _enveloped(handler: Handler) -> Handler:
             return await handler(request)
         except EmulatorError as error:
             tell_script_asked_for(error, request)
-            status = next(_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES)
+            status = line_of(error, _STATUSES)
             return failure(status, error.code, error.message, fields=fields_of(error))
 
     return answering

@@ -256,7 +256,7 @@ class Operations:
         self.engine.definition(key.workflow)
         stored = (await self.engine.journal.load([key])).get(key)
         if stored is None:
-            raise InstanceNotFound(f'(instance.not_found) Instance "{key.id}" does not exist')
+            raise InstanceNotFound.named(key.id)
         if isinstance(stored, JournalCorrupt):
             raise stored
         return stored

@@ -28,10 +28,8 @@ from emulator.domain.limits import (
     MAX_STEP_NAME_CHARS,
 )
 from emulator.domain.names import check_instance_id
-from emulator.errors import InvalidHook, InvalidInput, InvalidInstanceId, PayloadTooLarge
-
-MAX_BODY_BYTES: Final = 100 * 1024 * 1024
-"""Cloudflare: Workers, limits; the request body of the Free and Pro plans. A batch of the largest params fits."""
+from emulator.errors import InvalidHook, InvalidInput, InvalidInstanceId
+from wrangler_compat.bodies import MAX_BODY_BYTES, read_body
 
 DEFAULT_PAGE_ROWS: Final = 25
 MAX_PAGE_ROWS: Final = 100
@@ -258,24 +256,6 @@ async def read_json(request: Request) -> object:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"Invalid JSON request body: {error}") from error
-
-
-async def read_body(request: Request, max_bytes: int) -> bytes:
-    """The body as it was sent. One that is too large is not read to its end.
-
-    Raises:
-        PayloadTooLarge: it is over `max_bytes`.
-    """
-    announced = request.headers.get("content-length", "0")
-    body = bytearray()
-    if not (announced.isdigit() and int(announced) > max_bytes):
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > max_bytes:
-                break
-        else:
-            return bytes(body)
-    raise PayloadTooLarge(f"The request body is too large: at most {max_bytes} bytes are taken.")
 
 
 def convert(body: object, shape: type[S]) -> S:

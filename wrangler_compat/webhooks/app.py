@@ -35,9 +35,9 @@ from emulator.errors import (
     PayloadTooLarge,
     WorkflowNotFound,
 )
+from wrangler_compat.bodies import read_body
 from wrangler_compat.config.reading import given_text
-from wrangler_compat.rest.answers import AUTHENTICATION, INTERNAL, failure, success
-from wrangler_compat.rest.requests import read_body
+from wrangler_compat.rest.answers import AUTHENTICATION, INTERNAL, failure, line_of, success
 from wrangler_compat.webhooks.schemes import SignedRequest
 from wrangler_compat.webhooks.template import Template, value_at
 
@@ -147,7 +147,7 @@ def _filled(template: Template, data: object, check: Callable[[Any], str]) -> st
 
 
 def _refusal(error: EmulatorError) -> Response:
-    status, code = next(ANSWERS[kind] for kind in type(error).__mro__ if kind in ANSWERS)
+    status, code = line_of(error, ANSWERS)
     if status >= 500 and not isinstance(error, EngineStopped):  # which the engine has told already
         log.error("%s", error, exc_info=error)
     return failure(status, code, error.message)

@@ -35,8 +35,8 @@ from emulator.errors import (
     InstanceNotFound,
     PayloadTooLarge,
 )
+from wrangler_compat.bodies import read_body
 from wrangler_compat.rest.answers import INTERNAL, failure
-from wrangler_compat.rest.requests import read_body
 from wrangler_compat.worker.app import outgoing
 
 if TYPE_CHECKING:

@@ -15,6 +15,8 @@ from starlette.requests import Request as IncomingRequest
 from starlette.responses import PlainTextResponse
 from starlette.responses import Response as OutgoingResponse
 
+from emulator.errors import PayloadTooLarge
+from wrangler_compat.bodies import MAX_BODY_BYTES, read_body
 from wrangler_compat.worker.http import Request
 
 if TYPE_CHECKING:
@@ -23,9 +25,6 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from wrangler_compat.worker.entrypoint import Worker
-
-MAX_BODY_BYTES = 100 * 1024 * 1024
-"""Cloudflare: Workers, limits; the request body of the Free and Pro plans."""
 
 NO_HANDLER = (
     "Handler does not export a fetch() function.\n\n"
@@ -44,17 +43,16 @@ class WorkerApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         incoming = IncomingRequest(scope, receive)
         try:
-            body = await _read_body(incoming)
+            body = await read_body(incoming, MAX_BODY_BYTES)
         except ClientDisconnect:
             return
-        if body is None:
-            outgoing: OutgoingResponse = PlainTextResponse(
-                "The request body is over 100 MB.\n", 413
-            )
-        elif not self._worker.handles("fetch"):
-            outgoing = PlainTextResponse(NO_HANDLER, 404)
+        except PayloadTooLarge as error:
+            outgoing: OutgoingResponse = PlainTextResponse(f"{error.message}\n", 413)
         else:
-            outgoing = await self._answer(_request(incoming, body))
+            if self._worker.handles("fetch"):
+                outgoing = await self._answer(_request(incoming, body))
+            else:
+                outgoing = PlainTextResponse(NO_HANDLER, 404)
         await outgoing(scope, receive, send)
 
     async def _answer(self, request: Request) -> OutgoingResponse:
@@ -69,19 +67,6 @@ class WorkerApp:
         except Exception:
             _log.exception("fetch of %s %s failed", request.method, request.url)
             return PlainTextResponse(traceback.format_exc(), 500)
-
-
-async def _read_body(incoming: IncomingRequest) -> bytes | None:
-    """Read the body; None when it is too large."""
-    announced = incoming.headers.get("content-length", "0")
-    if announced.isdigit() and int(announced) > MAX_BODY_BYTES:
-        return None
-    body = bytearray()
-    async for chunk in incoming.stream():
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            return None
-    return bytes(body)
 
 
 def _request(incoming: IncomingRequest, body: bytes) -> Request:

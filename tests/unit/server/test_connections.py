@@ -15,9 +15,9 @@ from emulator.engine.engine import Engine
 from emulator.journal.memory import MemoryJournal
 from emulator.testing.clock import VirtualClock
 from tests.unit.rest.emulated import LOCAL
+from wrangler_compat.bodies import MAX_BODY_BYTES
 from wrangler_compat.cli.connection import PatientConnection
 from wrangler_compat.rest.operations import Operations
-from wrangler_compat.rest.requests import MAX_BODY_BYTES
 from wrangler_compat.server import Access, Server
 
 PATIENCE_S = 0.2

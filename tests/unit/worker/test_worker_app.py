@@ -181,7 +181,10 @@ async def test_a_body_over_the_limit_is_refused_before_the_worker_sees_it(
 
     assert (await ask(worker, "POST", content=content(10))).text == repr(b"x" * 10)
     refused = await ask(worker, "POST", content=content(11))
-    assert (refused.status_code, refused.text) == (413, "The request body is over 100 MB.\n")
+    assert (refused.status_code, refused.text) == (
+        413,
+        "The request body is too large: at most 10 bytes are taken.\n",
+    )
 
 
 async def never() -> Any:
