@@ -6,7 +6,7 @@ and must repeat what it is bound to (workflows, vars, every other binding) (Clou
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,16 @@ if TYPE_CHECKING:
 
 _LOOKS_ALIKE = 0.8
 """How much of two keys must be the same: of `workflow` and `workflows` 0.94, of no two that wrangler has."""
+
+_SETTING_OF_FIELD = {
+    "step_limit": "limits",
+    "concurrency_limit": "concurrency",
+    "schedules": "schedules",
+    "default_retention": "default_retention",
+}
+"""The key that sets a field of a `WorkflowConfig`."""
+
+_UNSET: dict[str, object] = {each.name: each.default for each in fields(WorkflowConfig)}
 
 
 def load_config(start: Path, environment: str | None = None) -> WorkerConfig:
@@ -148,7 +158,7 @@ class _Loading:
             if is_workflow and (settings := self.reader.read(WorkflowExport, entry, at)):
                 found.append((at, self._defined(settings, class_name, at)))
         self._report_twins(found)
-        return tuple(workflow for _, workflow in found)
+        return self._with_settings_of_twins(found)
 
     def _bound(self, entry: WorkflowBinding, script: str, at: KeyPath) -> WorkflowConfig:
         workflow = replace(self._defined(entry, entry.class_name, at), binding=entry.binding)
@@ -240,3 +250,25 @@ class _Loading:
                     f'"{workflow.name}" is already the workflow of class {classes[workflow.name]}; '
                     f"expected another name for {workflow.class_name}.",
                 )
+
+    def _with_settings_of_twins(
+        self, found: list[tuple[KeyPath, WorkflowConfig]]
+    ) -> tuple[WorkflowConfig, ...]:
+        """Give each entry of a workflow the settings that any of them states, and report where two differ."""
+        stated: dict[str, dict[str, object]] = {}
+        for at, workflow in found:
+            if workflow.script_name is not None:
+                continue
+            settings = stated.setdefault(workflow.name, {})
+            for field, key in _SETTING_OF_FIELD.items():
+                value = getattr(workflow, field)
+                if value != _UNSET[field] and settings.setdefault(field, value) != value:
+                    self.reader.report(
+                        (*at, key),
+                        f'"{key}" of the workflow "{workflow.name}" is another one in an entry above: expected the same, '
+                        "or none.",
+                    )
+        return tuple(
+            workflow if workflow.script_name else replace(workflow, **stated[workflow.name])
+            for _, workflow in found
+        )

@@ -273,3 +273,17 @@ def test_each_wrong_cron_expression_of_a_list_is_told_with_its_place(
     )
     (mistake,) = mistakes_of(path, "test")
     assert mistake.startswith('5:58: env.test.triggers.crons[1]: The cron expression "0 9 * * 8"')
+
+
+def test_two_entries_of_one_workflow_may_not_set_it_differently(
+    write_project: WriteProject,
+) -> None:
+    path = write_project(
+        '{ "main": "src/entry.py", "workflows": [\n'
+        '  { "binding": "A", "name": "a", "class_name": "K", "limits": { "steps": 3 }, "schedules": "0 * * * *" },\n'
+        '  { "binding": "B", "name": "a", "class_name": "K", "limits": { "steps": 4 }, "schedules": "0 * * * *" }\n'
+        "] }"
+    )
+    assert mistakes_of(path) == [
+        '3:63: workflows[1].limits: "limits" of the workflow "a" is another one in an entry above: expected the same, or none.'
+    ]

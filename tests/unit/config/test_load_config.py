@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from emulator.domain.limits import DAY_MS
 from wrangler_compat.config import Retention, WorkerConfig, WorkflowConfig, load_config
 
 FULL = """{
@@ -255,3 +256,22 @@ def test_dependencies_are_implicit_by_date_or_flag(
     write_project: WriteProject, keys: str, expected: bool
 ) -> None:
     assert load_with(write_project, keys).implicit_dependencies is expected
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_one_entry_of_a_workflow_sets_holds_for_all_of_them(
+    write_project: WriteProject, is_first: bool
+) -> None:
+    plain = '{ "binding": "A", "name": "a", "class_name": "K" }'
+    full = (
+        '{ "binding": "B", "name": "a", "class_name": "K", "limits": { "steps": 3 }, "concurrency": { "limit": 2 },'
+        ' "schedules": "0 * * * *", "default_retention": { "success_retention": "1 day" } }'
+    )
+    entries = [full, plain] if is_first else [plain, full]
+    config = load_config(
+        write_project(f'{{ "main": "src/entry.py", "workflows": [{", ".join(entries)}] }}')
+    )
+    for workflow in config.workflows:
+        assert (workflow.step_limit, workflow.concurrency_limit) == (3, 2)
+        assert workflow.schedules == ("0 * * * *",)
+        assert workflow.default_retention.success_ms == DAY_MS
