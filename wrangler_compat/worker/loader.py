@@ -2,7 +2,9 @@
 
 `pythonpath/` comes first on `sys.path`, so that `import workers` finds the re-exports there and not an
 installed SDK, which works in Pyodide only; then the folder of the main module, whose files are what is
-deployed. The project's root comes last, for the suppliers of `pyproject.toml`.
+deployed. After what is installed come the packages that are deployed with them, where Cloudflare's tools
+put them: they are built for Pyodide, so an installed one is better. The project's root comes last, for the
+suppliers of `pyproject.toml`.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ def project_imports(config: WorkerConfig) -> Generator[None]:
     paths, modules = list(sys.path), dict(sys.modules)
     folders = (PYTHONPATH, config.main.parent)
     sys.path[:0] = [str(folder) for folder in folders]
-    sys.path.append(str(config.root))
+    packages = (config.root / "python_modules", config.main.parent / "vendor")
+    sys.path += [str(folder) for folder in (*packages, config.root)]
     importlib.invalidate_caches()
     try:
         yield

@@ -172,3 +172,17 @@ async def test_a_supplier_is_found_beside_the_main_module_or_from_the_root(tmp_p
     with project_imports(config):
         env = await make_env(config, {})
     assert (env.A, env.B) == ("beside", "from root")
+
+
+@pytest.mark.parametrize("folder", ["python_modules", "src/vendor"])
+def test_packages_that_are_deployed_are_found_after_installed_ones(
+    tmp_path: Path, folder: str
+) -> None:
+    config = write_project(tmp_path, "import deployed\nimport click\n" + ENTRY)
+    for package in ("deployed", "click"):
+        (tmp_path / folder / package).mkdir(parents=True)
+        (tmp_path / folder / package / "__init__.py").write_text("IS_DEPLOYED = True")
+    with project_imports(config):
+        module = load_worker(config).module
+    assert module.deployed.IS_DEPLOYED
+    assert not hasattr(module.click, "IS_DEPLOYED")
