@@ -230,7 +230,6 @@ class PayloadTooLarge(InvalidInput):
     """The value is over the size limit."""
 
     code = "value.too_large"
-    is_retryable = False
     name = "WorkflowInternalError"
 
 

@@ -153,8 +153,8 @@ def is_retryable(error: BaseException) -> bool:
     """Whether another attempt could help.
 
     A class called `NonRetryableError` says that it cannot; a subclass of another name does not (Cloudflare goes by the
-    name alone; specification 15.7). A result that cannot be stored will not be storable the next time, and a call that is
-    out of place stays so.
+    name alone; specification 15.7). A result of a type that cannot be stored will not be storable the next time, and a
+    call that is out of place stays so. One that is too large may be smaller then (specification 5.15).
     """
     if isinstance(error, EmulatorError) and not error.is_retryable:
         return False
