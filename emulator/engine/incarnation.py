@@ -205,7 +205,9 @@ class Incarnation:
 
     def output(self, step: StepKey, output: values.StreamedOutput) -> StoredOutput:
         """What a step has returned as a stream, to be read."""
-        return StoredOutput(step, output, partial(self._read_output, output_stream(step)))
+        return StoredOutput(
+            step.label, output, partial(self._read_output, output_stream(step.label))
+        )
 
     async def _read_output(self, stream: str, first: int) -> list[ChunkRow]:
         # Like a question to the engine: the code is not at rest meanwhile, and hears of nothing else.

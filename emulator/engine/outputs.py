@@ -28,9 +28,9 @@ PAGE_BYTES: Final = 2**20
 """How much of a stream is in memory at once, for each who reads."""
 
 
-def output_stream(step: StepKey) -> str:
-    """The name of the stream that holds what a step returns."""
-    return RESERVED + step.label
+def output_stream(label: str) -> str:
+    """The name of the stream that holds what the step of this label returns."""
+    return RESERVED + label
 
 
 async def store_output(writer: Writer, step: StepKey, chunks: AsyncIterable[object]) -> msgspec.Raw:
@@ -41,7 +41,7 @@ async def store_output(writer: Writer, step: StepKey, chunks: AsyncIterable[obje
         PayloadTooLarge: a chunk is over 16 MiB.
         StreamError: the attempt is over.
     """
-    stream, streams = output_stream(step), writer.life.streams
+    stream, streams = output_stream(step.label), writer.life.streams
     last = await streams.put(writer, stream, Asked.CLEAR)
     pieces = size_bytes = position = 0
     try:
@@ -78,18 +78,18 @@ class StoredOutput(AsyncIterator[bytes]):
 
     def __init__(
         self,
-        step: StepKey,
+        label: str,
         output: StreamedOutput,
         read: Callable[[int], Awaitable[list[ChunkRow]]],
     ) -> None:
-        self._step = step
+        self._label = label
         self._output = output
         self._read = read
         self._next = 0
         self._page: list[ChunkRow] = []
 
     def __aiter__(self) -> StoredOutput:
-        return StoredOutput(self._step, self._output, self._read)
+        return StoredOutput(self._label, self._output, self._read)
 
     async def __anext__(self) -> bytes:
         if self._next == self._output.chunks:
@@ -97,6 +97,6 @@ class StoredOutput(AsyncIterator[bytes]):
         if not self._page:
             self._page = (await self._read(self._next))[::-1]
         if not self._page:
-            raise JournalCorrupt(f"Stored output for {self._step.label} is corrupt or incomplete.")
+            raise JournalCorrupt(f"Stored output for {self._label} is corrupt or incomplete.")
         self._next += 1
         return values.decode(self._page.pop().value)

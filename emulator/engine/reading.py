@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from emulator.domain.instance import InstanceKey
 from emulator.domain.status import TERMINAL, InstanceStatus
+from emulator.domain.values import StreamedOutput
 from emulator.engine.engine import Engine
-from emulator.engine.outputs import PAGE_BYTES, PAGE_CHUNKS
+from emulator.engine.outputs import PAGE_BYTES, PAGE_CHUNKS, StoredOutput, output_stream
 from emulator.errors import InstanceNotFound
 from emulator.journal.port import ChunkRow, StreamPage, StreamState
 
@@ -113,6 +114,22 @@ class StreamReader:
                     return []
                 else:
                     await watch.changed()
+
+
+def read_output(
+    engine: Engine, key: InstanceKey, label: str, output: StreamedOutput
+) -> StoredOutput:
+    """What a step of an instance has returned as a stream; reading it asks the journal.
+
+    Raises:
+        InstanceNotFound: the instance is gone, while it is read.
+        JournalCorrupt: a part of it is missing, while it is read: the instance was restarted meanwhile.
+    """
+
+    async def read(first: int) -> list[ChunkRow]:
+        return (await _page(engine, key, output_stream(label), first, PAGE_CHUNKS)).chunks
+
+    return StoredOutput(label, output, read)
 
 
 async def _page(

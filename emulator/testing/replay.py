@@ -107,7 +107,7 @@ async def with_outputs(stored: StoredInstance, journal: Journal) -> StoredInstan
             continue
         output = values.decode(entry.fact.result)
         if isinstance(output, values.StreamedOutput):
-            key, stream = stored.row.creation.key, output_stream(entry.step)
+            key, stream = stored.row.creation.key, output_stream(entry.step.label)
             page = await journal.chunks(key, stream, 0, output.chunks, _ALL_BYTES)
             pieces += page.chunks if page is not None else []
     return stored._replace(outputs=tuple(pieces))

@@ -73,7 +73,7 @@ EVENTS: Final = (
 class Operation(NamedTuple):
     """A method of a path. `result` is the type of the envelope's `result`, `info` that of its `result_info`.
 
-    A stream has no envelope: it is server-sent events.
+    A stream has no envelope: it is server-sent events. Where `or_bytes`, the answer may be bytes instead.
     """
 
     method: str
@@ -86,6 +86,7 @@ class Operation(NamedTuple):
     info: Any = None
     refusals: tuple[int, ...] = (400, 404)
     is_stream: bool = False
+    or_bytes: bool = False
 
 
 class Message(msgspec.Struct, forbid_unknown_fields=True):
@@ -205,6 +206,8 @@ def _responses(operation: Operation, schemas: _Schemas) -> Json:
         answer: Json = {"text/event-stream": {"schema": schemas.of(StreamedEvent)}}
     else:
         answer = _json_content(_envelope(operation, schemas))
+    if operation.or_bytes:
+        answer["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
     refusal = _json_content(schemas.of(Refusal))
     statuses = {403, *operation.refusals} | ({413} if operation.body is not None else set[int]())
     return {

@@ -13,7 +13,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from emulator.domain.cron import parse_cron
@@ -22,6 +22,7 @@ from emulator.domain.instance import InstanceKey, TriggerSource
 from emulator.domain.limits import MAX_BATCH_INSTANCES
 from emulator.domain.status import InstanceStatus
 from emulator.engine.programs import WorkflowDefinition
+from emulator.engine.reading import read_output
 from emulator.errors import InvalidInput
 from emulator.journal.port import InstanceQuery
 from emulator.projection.rendering import Json, iso, remote_detail
@@ -54,7 +55,7 @@ from wrangler_compat.rest.requests import (
     segment,
     status_change,
 )
-from wrangler_compat.rest.step_output import step_output
+from wrangler_compat.rest.step_output import step_output, streamed_output
 
 ACCOUNT: Final = {"id": uuid5(NAMESPACE_URL, "account").hex, "name": "workflow-emulator"}
 
@@ -251,7 +252,15 @@ class _RemoteApi:
             raise InvalidInput(
                 "name: expected the name of a step with its number, such as charge-1"
             )
-        detail = await self._operations.detail(instance_key(request))
+        key = instance_key(request)
+        detail = await self._operations.detail(key)
+        streamed = streamed_output(detail, name, kind, attempt or None)
+        if streamed is not None:
+            return StreamingResponse(
+                read_output(self._engine, key, name, streamed),
+                media_type="application/octet-stream",
+                headers={"content-length": str(streamed.size_bytes), "cache-control": "no-store"},
+            )
         return success(step_output(detail, name, kind, attempt or None))
 
     async def subscribe(self, request: Request) -> Response:

@@ -174,8 +174,9 @@ _INSTANCE_OPERATIONS: Final = (
     Operation(
         "GET",
         _INSTANCE + "/step",
-        "The whole output of a step",
+        "The whole output of a step; bytes, if it has returned a stream",
         shapes.StepResult,
+        or_bytes=True,
         query=(
             Parameter(
                 "name",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from emulator.domain import values
 from emulator.domain.failure import Failure
+from emulator.domain.values import StreamedOutput
 from emulator.errors import StepNotFound
 from emulator.projection.detail import DoDetail, InstanceDetail, WaitDetail
 from emulator.projection.rendering import Json, event_of, failure_json, output_of
@@ -16,12 +18,33 @@ def step_output(detail: InstanceDetail, name: str, kind: str, attempt: int | Non
     Raises:
         StepNotFound: there is no such step, or no such attempt.
     """
+    step = _found(detail, name, kind)
+    return _wait(step) if isinstance(step, WaitDetail) else _do(step, attempt)
+
+
+def streamed_output(
+    detail: InstanceDetail, name: str, kind: str, attempt: int | None
+) -> StreamedOutput | None:
+    """What stands for the bytes that a step has returned as a stream; None if it has not, or they must not be shown.
+
+    Raises:
+        StepNotFound: there is no such step.
+    """
+    step = _found(detail, name, kind)
+    if isinstance(step, WaitDetail) or step.result is None or step.config.sensitive is not None:
+        return None
+    result: object = values.decode(step.result)
+    is_last = attempt in (None, len(step.attempts))
+    return result if is_last and isinstance(result, StreamedOutput) else None
+
+
+def _found(detail: InstanceDetail, name: str, kind: str) -> DoDetail | WaitDetail:
     for step in detail.steps:
         match step:
             case DoDetail(is_rollback=False) if (step.name, "step") == (name, kind):
-                return _do(step, attempt)
+                return step
             case WaitDetail() if (step.name, "waitForEvent") == (name, kind):
-                return _wait(step)
+                return step
             case _:
                 pass
     known = ", ".join(step.name for step in detail.steps) or "none"

@@ -56,8 +56,10 @@ async def _hold(
     answers: dict[str, Any] = operation["responses"]
     where = f"{response.request.method} {response.request.url}: {response.status_code}"
     assert str(response.status_code) in answers, f"{where} is not documented"
-    [(media_type, content)] = answers[str(response.status_code)]["content"].items()
-    assert response.headers["content-type"].partition(";")[0] == media_type, where
+    contents: dict[str, Any] = answers[str(response.status_code)]["content"]
+    media_type = response.headers["content-type"].partition(";")[0]
+    assert media_type in contents, where
+    content = contents[media_type]
     if media_type == "application/json":
         schema = {**content["schema"], "components": document["components"]}
         await response.aread()

@@ -111,7 +111,28 @@ async def echo(event: RunEvent, step: StepContext) -> object:
     return event.payload
 
 
-RUNS = {"orders": orders, "waits": waits, "saga": saga, "secret": secret, "echo": echo}
+async def download(event: RunEvent, step: StepContext) -> object:
+    """A step that returns a stream of bytes, and one whose stream is not shown."""
+
+    async def chunks(_: object) -> object:
+        async def made() -> AsyncGenerator[bytes]:
+            yield b"PK\x00\xff"
+            yield b"end"
+
+        return made()
+
+    await step.do("file", StepCode(chunks), CONFIG)
+    await step.do("hidden", StepCode(chunks), msgspec.structs.replace(CONFIG, sensitive="output"))
+    return True
+
+
+RUNS = {
+    "orders": orders,
+    "waits": waits,
+    "saga": saga,
+    "secret": secret,
+    "echo": echo,
+}
 
 
 @dataclass

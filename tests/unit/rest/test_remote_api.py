@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from emulator.domain.status import InstanceStatus
-from tests.unit.rest.emulated import REMOTE, Emulated, emulated
+from tests.unit.rest.emulated import REMOTE, Emulated, download, emulated
 
 T0 = "2026-01-01T00:00:00.000Z"
 AT_REST = "2026-01-01T00:00:00.005Z"
@@ -275,6 +275,19 @@ async def test_the_output_of_a_step_tells_retries_waits_and_attempts() -> None:
         for query in ("name=none-1", "name=flaky-1&attempt=3", "name=charge-1&type=waitForEvent"):
             path = f"/orders/instances/o-1/step?{query}"
             assert (await codes(server, "GET", path))[0] == 404
+
+
+async def test_what_a_step_returned_as_a_stream_is_the_bytes() -> None:
+    async with emulated(runs={"download": download}) as server:
+        await create(server, "download", "d-1")
+        await server.becomes("download", "d-1", InstanceStatus.COMPLETE)
+        url = f"{REMOTE}/download/instances/d-1/step"
+        for query in ("name=file-1&type=step", "name=file-1&attempt=1"):
+            answer = await server.client.get(f"{url}?{query}")
+            assert answer.headers["content-type"] == "application/octet-stream"
+            assert answer.content == b"PK\x00\xffend"
+        hidden = await server.result("GET", f"{url}?name=hidden-1")
+        assert hidden["output"] == "[REDACTED]"
 
 
 async def test_a_batch_leaves_out_the_ids_that_are_taken() -> None:
