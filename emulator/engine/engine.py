@@ -306,7 +306,7 @@ class Engine:
                     await self._turn()
                 if self._must_look_for_expired:
                     self._must_look_for_expired = False
-                    await self._retention.look(is_idle=not self._inbox)
+                    self._residents.forget(await self._retention.look(is_idle=not self._inbox))
         except Exception as error:
             self._failure = stopped_by(error)
         finally:

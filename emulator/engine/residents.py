@@ -7,7 +7,7 @@ and what is decided are the same.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
@@ -93,6 +93,13 @@ class Residents:
             return claim
         hook_id = self._tokens.hook_id(creation, claim_step(claim.hook.token))
         return claim._replace(hook=replace(claim.hook, hook_id=hook_id))
+
+    def forget(self, keys: Iterable[InstanceKey]) -> None:
+        """They have gone from the journal, perhaps while something about them was put off: then they are not found."""
+        for key in keys:
+            actor = self.actors.pop(key, None)
+            if actor is not None:
+                actor.close()
 
     def missing(self, key: InstanceKey) -> InstanceNotFound | StorageError:
         """Why an instance is not here, after `load`."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from emulator.domain.instance import InstanceKey
 from emulator.engine.feed import Feed
 from emulator.journal.port import Commit, Journal
 from emulator.timing.alarm import Timers
@@ -61,15 +62,16 @@ class Retention:
         self._next_look_ms = look_ms
         self._next_look = self._timers.schedule(look_ms, self._call)
 
-    async def look(self, *, is_idle: bool) -> None:
-        """Remove some of what has expired, or give room back, and arrange for the next look."""
+    async def look(self, *, is_idle: bool) -> list[InstanceKey]:
+        """Remove some of what has expired, or give room back, and arrange for the next look; which have gone."""
         self._next_look_ms = self._next_look = None
         now_ms = self._timers.now_ms()
         expired = await self._journal.expired(now_ms, self._batch)
+        keys = [key for key, _ in expired]
         has_more = len(expired) == self._batch
         if expired:
             await self._journal.commit(Commit(deleted=[number for _, number in expired]))
-            self._feed.publish([key for key, _ in expired])
+            self._feed.publish(keys)
             self._adapt(self._timers.now_ms() - now_ms)
         else:
             await self._journal.forget_tokens(now_ms)
@@ -80,6 +82,7 @@ class Retention:
             self.watch(0)
         elif (next_ms := await self._journal.next_expiry_ms()) is not None:
             self.watch(next_ms)
+        return keys
 
     def _adapt(self, took_ms: int) -> None:
         if took_ms > PATIENCE_MS:

@@ -9,12 +9,13 @@ import pytest
 
 from bindings import WorkflowStep
 from emulator.domain.instance import InstanceKey
-from emulator.domain.limits import DAY_MS
+from emulator.domain.limits import DAY_MS, MAX_VALUE_BYTES
 from emulator.domain.values import JsDict
+from emulator.engine.turn import BYTES_PER_TURN
 from emulator.errors import InstanceNotFound
 from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import Commit, HookQuery
-from tests.unit.bindings.project import ONCE, Project, in_virtual_time, pause_for, refusal_of
+from tests.unit.bindings.project import NAME, ONCE, Project, in_virtual_time, pause_for, refusal_of
 
 DAY_S = DAY_MS / 1000
 A_DAY = {"success_retention": "1 day", "error_retention": "1 day"}
@@ -281,3 +282,23 @@ async def test_what_is_left_of_a_token_goes_with_its_retention_though_its_instan
         assert len(await project.journal.hooks(HookQuery())) == 1
         await pause_for(4 * DAY_S)
         assert await project.journal.hooks(HookQuery()) == []
+
+
+@in_virtual_time
+async def test_an_instance_may_expire_while_a_large_turn_has_put_its_restart_off() -> None:
+    project = Project(work)
+    project.journal = ObservedJournal(commit_s=1)
+    async with project:
+        other = await project.workflow.create(params="wait", retention=A_DAY)
+        instance = await project.workflow.create(id="a", retention=A_DAY)
+        await project.ended(instance)
+        ended_ms = await project.engine.read(InstanceKey(NAME, "a"), lambda state: state.ended_ms)
+        assert ended_ms is not None
+        await pause_for(DAY_S - 0.5 - (project.engine.now_ms() - ended_ms) / 1000)
+        large = "x" * (MAX_VALUE_BYTES - 1_000)
+        too_much = range(2 * BYTES_PER_TURN // len(large))
+        sends = [other.send_event(type="large", payload=large) for _ in too_much]
+        *sent, refusal = await asyncio.gather(*sends, instance.restart(), return_exceptions=True)
+        assert set(sent) == {None}
+        assert isinstance(refusal, InstanceNotFound)
+        assert (await project.workflow.create(id="a")).id == "a"
