@@ -56,7 +56,9 @@ class Lifecycle:
     def _call(self, callback: Callable[..., Any], told: dict[str, Any]) -> None:
         try:
             answer = callback(**told)
-        except Exception as error:
+        except (
+            BaseException
+        ) as error:  # whatever it is, it must not end the engine, which calls this
             log.error("a lifecycle callback raised", exc_info=error)
             return
         if inspect.isawaitable(answer):
@@ -68,7 +70,10 @@ class Lifecycle:
 async def _logged(answer: Awaitable[Any]) -> None:
     try:
         await answer
-    except Exception as error:
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
         log.error("a lifecycle callback raised", exc_info=error)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -51,6 +52,31 @@ async def test_each_end_is_told_once_and_a_callback_that_raises_harms_nobody(
     await workflows.until(await env.create(params="fail"), "errored")
     await workflows.settle()
     assert len(told) == 2
+
+
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, GeneratorExit, SystemExit])
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_what_a_callback_raises_cannot_end_the_engine(
+    workflows: TestProject,
+    caplog: pytest.LogCaptureFixture,
+    kind: type[BaseException],
+    is_async: bool,
+) -> None:
+    workflows.add(Work)
+
+    def at_once(**_: Any) -> None:
+        raise kind
+
+    async def later(**_: Any) -> None:
+        raise kind
+
+    env = workflows.env.WORK  # opens the project
+    unregister = register_lifecycle_hooks(on_run_failed=later if is_async else at_once)
+    await workflows.until(await env.create(params="fail"), "errored")
+    await workflows.settle()
+    assert "a lifecycle callback raised" in caplog.text
+    unregister()
+    await workflows.until(await env.create(params="done"), "complete")
 
 
 def test_without_a_project_there_is_nothing_to_register_at() -> None:
