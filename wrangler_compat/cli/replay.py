@@ -97,7 +97,7 @@ def _judge(wanted: _Wanted) -> list[Json]:
     journals = _journals(config, wanted)
 
     async def judge() -> list[Json]:
-        async with open_project(config, MemoryJournal(), LoopClock()) as project:
+        async with open_project(config, MemoryJournal(), LoopClock(), schedules="off") as project:
             known = project.engine.definitions
             return [
                 await _verdict(each, known.get(each.row.creation.workflow), config.root)

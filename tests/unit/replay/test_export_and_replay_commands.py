@@ -160,3 +160,49 @@ def test_an_instance_that_is_pinned_to_its_code_goes_on_whatever_the_project_has
     pinned.write_text(json.dumps({**document, "id": "acme:order-1", "code": "41ef"}))
     result = command("replay", copy, "--from", pinned)
     assert (result.exit_code, result.stdout) == (0, "✓ orders / acme:order-1: goes on\n")
+
+
+SCHEDULED = """
+from pathlib import Path
+from workers import WorkerEntrypoint, WorkflowEntrypoint
+
+CALLED = Path(__file__).parent / "called"
+
+class Waits(WorkflowEntrypoint):
+    async def run(self, event, step):
+        @step.do("note")
+        async def note():
+            CALLED.touch()
+        await note()
+        await step.wait_for_event("go", "go", timeout="300 days")
+
+class Default(WorkerEntrypoint):
+    async def scheduled(self, controller):
+        CALLED.touch()
+"""
+
+
+def test_a_replay_fires_no_schedule(tmp_path: Path) -> None:
+    (tmp_path / "entry.py").write_text(SCHEDULED)
+    (tmp_path / "wrangler.jsonc").write_text(
+        '{ "main": "entry.py", "triggers": { "crons": ["*/30 * * * *"] }, "workflows": [\n'
+        '  { "name": "waits", "binding": "W", "class_name": "Waits", "schedules": "*/30 * * * *" } ] }'
+    )
+
+    async def waits() -> None:
+        config = load_config(tmp_path)
+        async with open_project(config, journal_of(config), schedules="off") as opened:
+            key = InstanceKey("waits", "w-1")
+            await opened.engine.create(
+                [Creation(*key, values.encode(None, "params"), opened.engine.now_ms())],
+                may_be_taken=True,
+            )
+            await opened.engine.until(
+                key, lambda state: state.status is InstanceStatus.WAITING or None
+            )
+
+    asyncio.run(waits())
+    (tmp_path / "called").unlink()
+    result = command("replay", tmp_path, "--json")
+    assert [each["continues"] for each in verdicts(result)] == [True]
+    assert not (tmp_path / "called").exists()
