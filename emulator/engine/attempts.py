@@ -193,15 +193,19 @@ class Attempt:
         self._report(self, raised)
 
     def _with_wish(self, raised: Raised, error: RetryableError) -> Raised:
-        """Take the delay that the error asks for."""
-        wish = error.retry_after
-        if isinstance(wish, datetime):
-            delay_ms = max(0.0, wish.timestamp() * 1000 - self._timers.now_ms())
-        else:
-            delay_ms = parse_duration(wish)
-        if 0 <= delay_ms <= MAX_RETRY_DELAY_MS and not unknown_unit(wish):
-            return raised._replace(retry_after_ms=round(delay_ms))
-        text = f'retry_after of step "{self.context.step.label}" cannot be {wish!r}: it is a duration from 0 to 365 days'
+        """Take the delay that the error asks for. It is the user's object: reading it may raise anything."""
+        where = f'retry_after of step "{self.context.step.label}"'
+        try:
+            wish = error.retry_after
+            if isinstance(wish, datetime):
+                delay_ms = max(0.0, wish.timestamp() * 1000 - self._timers.now_ms())
+            else:
+                delay_ms = parse_duration(wish)
+            if 0 <= delay_ms <= MAX_RETRY_DELAY_MS and not unknown_unit(wish):
+                return raised._replace(retry_after_ms=round(delay_ms))
+            text = f"{where} cannot be {wish!r}: it is a duration from 0 to 365 days"
+        except BaseException as problem:
+            text = f"{where} cannot be read: {failure_of(problem).text}"
         return raised._replace(delay_error=Failure("NonRetryableDelayError", text))
 
     def _needs_delay(self, raised: Raised) -> bool:

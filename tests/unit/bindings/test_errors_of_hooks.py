@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -184,6 +185,20 @@ def test_it_asks_no_delay_function() -> None:
 )
 def test_a_wrong_delay_fails_the_step(wrong: Any) -> None:
     retries(lambda _: RetryableError("no", retry_after=wrong), TWICE, [])
+
+
+@pytest.mark.parametrize("problem", [KeyError("Retry-After"), asyncio.CancelledError()])
+def test_a_delay_that_cannot_be_read_fails_the_step(problem: BaseException) -> None:
+    class Throttled(RetryableError):
+        @property
+        def retry_after(self) -> Any:
+            raise problem
+
+        @retry_after.setter
+        def retry_after(self, _: Any) -> None:
+            pass
+
+    retries(lambda _: Throttled("no"), TWICE, [])
 
 
 def test_a_naive_datetime_is_refused_where_it_is_written() -> None:
