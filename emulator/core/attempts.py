@@ -9,6 +9,10 @@ kills the process uses up an attempt: at recovery it has failed with `WorkflowIn
 
 `retries.limit` counts the retries after the first attempt. A failed attempt without a further one ends the step, and
 the failure is stored: replay raises it again. While a pause is pending no attempt starts (Cloudflare: pausing).
+
+A step that the code has cancelled, such as the loser of a race, keeps the attempt under way, whose result is stored; no
+retry follows. In a replay the code asks for it again, and most likely cancels it again: it is tried only if the code
+comes to rest on it.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from emulator.domain.entries import (
     AttemptFailed,
     AttemptStarted,
     AttemptSucceeded,
+    RetriesAbandoned,
     StepFailed,
     StepStarted,
     StepSucceeded,
@@ -47,6 +52,8 @@ def do_requested(decision: Decision, request: DoRequested) -> None:
         fail_interrupted_attempt(decision, step)
     if step.finished_seq:
         decision.answer(step)
+    elif step.abandoned:
+        return  # see `come_back`
     elif step.due_ms is not None and not _is_due(decision, step):
         # Stored once more: the timer may have fired before the clock was set back.
         decision.arm(step.key, step.due_ms)
@@ -65,6 +72,30 @@ def start_attempt(decision: Decision, step: StepState) -> None:
     modifiers = decision.state.modifiers
     mocked = None if modifiers is None else modifiers.verdict(step.key, attempt)
     decision.effects.append(InvokeAttempt(step.key, attempt, step.config, mocked))
+
+
+def abandoned(decision: Decision, step: StepState) -> None:
+    """User code cancelled a step: nobody waits for a retry."""
+    if not (step.finished_seq or step.abandoned):
+        decision.record(step.key, RetriesAbandoned())
+        if step.due_ms is not None:
+            decision.disarm(step.key)
+
+
+def come_back(decision: Decision) -> None:
+    """The code rests. Steps that it had cancelled, and asks for again, are tried again when they are due."""
+    state = decision.state
+    for step in list(state.open.values()):
+        if (
+            step.key.kind is StepKind.DO
+            and step.abandoned
+            and not step.in_flight
+            and step.key in state.life.requested
+        ):
+            if step.due_ms is not None and not _is_due(decision, step):
+                decision.arm(step.key, step.due_ms)
+            else:
+                start_attempt(decision, step)
 
 
 def attempt_returned(decision: Decision, result: AttemptReturned) -> None:
@@ -111,7 +142,7 @@ def fail_attempt(
     decision.record(step.key, AttemptFailed(step.attempt, error, delay_ms))
     if delay_ms is None:
         decision.record(step.key, StepFailed(step_error))
-    else:
+    elif not step.abandoned:
         assert step.due_ms is not None
         decision.arm(step.key, step.due_ms)
 

@@ -58,6 +58,14 @@ def _step_requested(decision: Decision, request: StepRequest) -> None:
             decision.wake()
 
 
+def _step_abandoned(decision: Decision, request: inputs.StepAbandoned) -> None:
+    state, life = decision.state, decision.state.life
+    life.requested.pop(request.step, None)
+    step = state.steps.get(request.step)
+    if step is not None and not life.registering and step.key.kind in _ABANDONED:
+        _ABANDONED[step.key.kind](decision, step)
+
+
 def _hook_requested(decision: Decision, request: inputs.HookRequested) -> None:
     state, life = decision.state, decision.state.life
     life.requested[request.step] = None
@@ -128,6 +136,11 @@ _REQUESTS: dict[type[StepRequest], Callable[[Decision, Any], None]] = {
     inputs.ReceiveRequested: hooks.received,
 }
 
+_ABANDONED: dict[StepKind, Callable[[Decision, StepState], None]] = {
+    StepKind.DO: attempts.abandoned,
+    StepKind.WAIT: waits.abandoned,
+}
+
 _DEADLINES: dict[StepKind, Callable[[Decision, StepState], None]] = {
     StepKind.DO: attempts.retry_due,
     StepKind.SLEEP: sleeps.sleep_over,
@@ -142,7 +155,7 @@ _RULES: dict[type[Input], Callable[[Decision, Any], None]] = {
     inputs.HookRequested: _hook_requested,
     inputs.HookDisposeRequested: hooks.disposed,
     inputs.HookResumed: hooks.resumed,
-    inputs.StepAbandoned: waits.abandoned,
+    inputs.StepAbandoned: _step_abandoned,
     inputs.AttemptReturned: attempts.attempt_returned,
     inputs.AttemptRaised: attempts.attempt_raised,
     inputs.RollbackReturned: rollbacks.returned,

@@ -15,13 +15,17 @@ class Effect(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReceivedEvent(msgspec.Struct, frozen=True):
-    """An event as it was received; `seq` is the number of its entry. No payload is not the payload null."""
+    """An event as it was received; `seq` is the number of its entry. No payload is not the payload null.
+
+    `is_back`: a wait has taken it and given it back, so that the journal has it with that wait, and not in the mailbox.
+    """
 
     seq: int
     event_type: str
     at_ms: int
     payload: msgspec.Raw | None
     delivery_id: str | None = None
+    is_back: bool = False
 
 
 class HookOwner(msgspec.Struct, frozen=True):

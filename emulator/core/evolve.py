@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from emulator.core.effects import HookOwner, Outcome, ReceivedEvent
 from emulator.core.state import HookState, InstanceState, RollbackState, StepState
 from emulator.domain import entries as facts
@@ -40,6 +42,7 @@ def cut(state: InstanceState, steps: frozenset[StepKey] | None) -> None:
         fresh.steps = {key: step for key, step in state.steps.items() if key not in steps}
         fresh.open = {key: step for key, step in state.open.items() if key not in steps}
         fresh.deliveries = _deliveries_taken(fresh)
+        fresh.mailbox = _returned(fresh)
         fresh.hooks = {id_: hook for id_, hook in state.hooks.items() if hook.step not in steps}
     for name in InstanceState.__slots__:
         if name not in ("life", "modifiers"):
@@ -50,6 +53,15 @@ def _deliveries_taken(state: InstanceState) -> set[str]:
     outcomes = (step.outcome for step in state.steps.values())
     events = (outcome for outcome in outcomes if isinstance(outcome, ReceivedEvent))
     return {event.delivery_id for event in events if event.delivery_id is not None}
+
+
+def _returned(state: InstanceState) -> dict[int, ReceivedEvent]:
+    """The events that waits have given back, and that no wait has taken since."""
+    returned = {step.returned.seq: step.returned for step in state.steps.values() if step.returned}
+    for step in state.steps.values():
+        if isinstance(step.outcome, ReceivedEvent):
+            returned.pop(step.outcome.seq, None)
+    return dict(sorted(returned.items()))
 
 
 def _set_status(state: InstanceState, status: InstanceStatus, at_ms: int) -> None:
@@ -141,6 +153,7 @@ def _attempt_started(
     step.attempt = fact.attempt
     step.in_flight = True
     step.due_ms = None
+    step.abandoned = False
 
 
 def _attempt_succeeded(
@@ -217,6 +230,21 @@ def _wait_timed_out(
 
 
 def _wait_abandoned(state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: Fact) -> None:
+    step = state.steps[key]
+    step.abandoned = True
+    if isinstance(step.outcome, ReceivedEvent):
+        # Open again, and the event at its place: both are in order of age.
+        event = step.returned = msgspec.structs.replace(step.outcome, is_back=True)
+        step.outcome, step.finished_seq = None, 0
+        state.open[key] = step
+        state.open = dict(sorted(state.open.items(), key=lambda item: item[1].start_seq))
+        state.mailbox[event.seq] = event
+        state.mailbox = dict(sorted(state.mailbox.items()))
+
+
+def _retries_abandoned(
+    state: InstanceState, seq: int, at_ms: int, key: StepKey, fact: Fact
+) -> None:
     state.open[key].abandoned = True
 
 
@@ -407,6 +435,7 @@ _RULES: dict[type[Fact], Callable[[InstanceState, int, int, Any, Any], None]] = 
     facts.WaitCompleted: _wait_completed,
     facts.WaitTimedOut: _wait_timed_out,
     facts.WaitAbandoned: _wait_abandoned,
+    facts.RetriesAbandoned: _retries_abandoned,
     facts.EventReceived: _event_received,
     facts.HookCreated: _hook_created,
     facts.HookConflicted: _hook_conflicted,

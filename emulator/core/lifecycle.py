@@ -154,6 +154,9 @@ def run_parked(decision: Decision, _: RunParked) -> None:
         return
     if state.status is not InstanceStatus.RUNNING or not is_parked(decision):
         return
+    attempts.come_back(decision)
+    if state.life.in_flight:
+        return
     state.life.at_rest = True
     if not waits.take_buffered(decision):
         decision.record(None, WorkflowWaiting())

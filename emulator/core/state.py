@@ -28,7 +28,8 @@ class StepState(msgspec.Struct, gc=False):
 
     `due_ms` is the deadline that is open: a sleep's end, a wait's timeout, a retry. A `do` has `config`, `attempt` (the
     last one started) and `in_flight`; a wait has `event_type`, and `again` (see `WaitStarted`); a hook that has its token
-    has `hook_id`; `until` marks a `sleep_until`.
+    has `hook_id`; `until` marks a `sleep_until`. `abandoned`: the code has cancelled it; `returned` is the event that the
+    wait gave back then.
     """
 
     key: StepKey
@@ -46,6 +47,7 @@ class StepState(msgspec.Struct, gc=False):
     event_type: str = ""
     hook_id: str = ""
     abandoned: bool = False
+    returned: ReceivedEvent | None = None
     until: bool = False
 
 
@@ -122,7 +124,7 @@ class Life(msgspec.Struct, gc=False):
     `requested`: asked and not answered. `in_flight`: callbacks being called. `held`: asked while nothing new may start.
     `at_rest`: it has come to rest since it was last told or asked something.
     `registering`: it runs only to find rollback handlers; `handlers` are the steps whose handler it holds.
-    `opened` are the hooks that it has opened, of those that the instance holds.
+    `opened` are the hooks that it has opened, of those that the instance holds; `took`: waits that have taken an event.
     `losses`: how many runs in a row were lost, `finished_at_loss` the finished steps at the last (see `core.losses`).
     """
 
@@ -135,6 +137,7 @@ class Life(msgspec.Struct, gc=False):
     held: list[StepRequest] = []
     handlers: set[StepKey] = set()
     opened: set[StepKey] = set()
+    took: set[StepKey] = set()
     losses: int = 0
     finished_at_loss: int = 0
 

@@ -23,9 +23,10 @@ import msgspec
 
 from emulator.core.decision import Decision
 from emulator.core.effects import ReceivedEvent
-from emulator.core.inputs import EventSent, StepAbandoned, WaitRequested
+from emulator.core.inputs import EventSent, WaitRequested
 from emulator.core.state import InstanceState, StepState
 from emulator.domain.entries import (
+    HOOK_CHANNEL,
     EventReceived,
     WaitAbandoned,
     WaitCompleted,
@@ -112,18 +113,23 @@ def give_up(decision: Decision, wait: StepState, error: Failure) -> None:
     decision.go_on(wait)
 
 
-def abandoned(decision: Decision, request: StepAbandoned) -> None:
-    """User code cancelled a step that it had asked for."""
-    life = decision.state.life
-    life.requested.pop(request.step, None)
-    step = decision.state.open.get(request.step)
-    if (
-        step is not None
-        and step.key.kind is StepKind.WAIT
-        and not step.abandoned
-        and not life.registering
-    ):
-        decision.record(step.key, WaitAbandoned())
+def abandoned(decision: Decision, wait: StepState) -> None:
+    """User code cancelled a wait, before it saw what came of it.
+
+    An event that the wait has taken meanwhile goes back, for the next one. (A hook's stays: the code comes back to that
+    wait.) In a replay it may be that the code did see it before, and now cancels earlier; then steps have followed.
+    """
+    if not wait.finished_seq:
+        if not wait.abandoned:
+            decision.record(wait.key, WaitAbandoned())
+        return
+    if not isinstance(wait.outcome, ReceivedEvent) or wait.event_type.startswith(HOOK_CHANNEL):
+        return
+    state = decision.state
+    last = next(reversed(state.steps.values()))
+    if wait.key in state.life.took or last.start_seq < wait.finished_seq:
+        decision.record(wait.key, WaitAbandoned())
+        _take_oldest(decision, wait.event_type)
 
 
 def take_buffered(decision: Decision) -> bool:
@@ -143,9 +149,11 @@ def _take_oldest(decision: Decision, event_type: str) -> bool:
     taken = list(zip(_takers(state, event_type), events, strict=False))
     for wait, event in taken:
         decision.disarm(wait.key)
-        decision.taken.append(event.seq)
+        if not event.is_back:
+            decision.taken.append(event.seq)
         fact = WaitCompleted(event.seq, event.at_ms, event.payload, event.delivery_id)
         decision.record(wait.key, fact)
+        state.life.took.add(wait.key)
         decision.go_on(wait)
     return bool(taken)
 

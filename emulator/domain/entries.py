@@ -265,7 +265,10 @@ class EventReceived(Fact, frozen=True):
 
 
 class WaitAbandoned(Fact, frozen=True):
-    """User code cancelled the wait; it takes no event, unless the code comes back to it."""
+    """User code cancelled the wait; it takes no event, unless the code comes back to it.
+
+    An event that it had taken, and that the code had not seen, is back at its place in the mailbox.
+    """
 
     event = 101
 
@@ -336,6 +339,12 @@ class AttributesChanged(Fact, frozen=True):
     changes: dict[str, str | None]
 
 
+class RetriesAbandoned(Fact, frozen=True):
+    """User code cancelled the step; an attempt under way goes on, and no other begins, unless the code comes back to it."""
+
+    event = 110
+
+
 HOOK_CHANNEL = "hook:"
 """What the type of an event begins with that is a payload of a hook. No event of a user's has such a type."""
 
@@ -349,7 +358,7 @@ FACTS: dict[int, type[Fact]] = {fact.event: fact for fact in Fact.__subclasses__
 """Every fact by its number."""
 
 STEP_KINDS: dict[int, StepKind] = {
-    **dict.fromkeys((5, 6, 7, 10, 11, 12, 18, 19, 20, 21, 22, 23, 102, 103), StepKind.DO),
+    **dict.fromkeys((5, 6, 7, 10, 11, 12, 18, 19, 20, 21, 22, 23, 102, 103, 110), StepKind.DO),
     **dict.fromkeys((8, 9), StepKind.SLEEP),
     **dict.fromkeys((14, 15, 16, 101), StepKind.WAIT),
     **dict.fromkeys((104, 105, 106, 107, 108), StepKind.HOOK),

@@ -245,7 +245,9 @@ class Incarnation:
         try:
             return await future
         except asyncio.CancelledError:
-            if not self._is_closed and self._pending.pop(request.step, None) is not None:
+            if not self._is_closed:  # also when the answer is there: the code has not seen it
+                if self._pending.get(request.step) is future:
+                    del self._pending[request.step]
                 self._host.post(StepAbandoned(self.number, request.step))
             raise
 

@@ -231,6 +231,8 @@ class _View:
                 self._change(key, end_ms=at_ms, received_ms=received_ms, payload=payload)
             case facts.WaitTimedOut(error):
                 self._change(key, end_ms=at_ms, error=error)
+            case facts.WaitAbandoned():  # what it took has gone back
+                self._change(key, end_ms=None, received_ms=None, payload=None)
             case _:
                 pass
 

@@ -70,15 +70,17 @@ def _calls_under_way(trace: Trace, place: int) -> Iterable[Asked]:
 def order(trace: Trace) -> None:
     """Events of one type are taken first in, first out, each once and whole, by waits of that type.
 
-    None is lost: it is in the mailbox until it is taken, or until the instance ends or restarts.
+    None is lost: it is in the mailbox until it is taken, or until the instance ends or restarts. A wait that the code
+    cancelled before it saw its event gives it back.
     """
     for story in trace.stories():
         mailbox: dict[int, facts.EventReceived] = {}
         waits: dict[StepKey, str] = {}
+        taken: dict[StepKey, tuple[int, facts.EventReceived]] = {}
         for happening in story:
             match happening:
                 case Cut():
-                    mailbox, waits = {}, kept(waits, happening)
+                    mailbox, waits, taken = {}, kept(waits, happening), kept(taken, happening)
                 case EntryRow(seq=seq, entry=Entry(fact=facts.EventReceived() as event)):
                     mailbox[seq] = event
                 case EntryRow(
@@ -88,7 +90,11 @@ def order(trace: Trace) -> None:
                 case EntryRow(
                     entry=Entry(step=StepKey() as step, fact=facts.WaitCompleted() as fact)
                 ):
-                    _take(story, mailbox, waits[step], fact)
+                    taken[step] = fact.event_seq, _take(story, mailbox, waits[step], fact)
+                case EntryRow(entry=Entry(step=StepKey() as step, fact=facts.WaitAbandoned())) if (
+                    step in taken
+                ):
+                    mailbox = dict(sorted([*mailbox.items(), taken.pop(step)]))
                 case _:
                     pass
 
@@ -98,13 +104,15 @@ def _take(
     mailbox: dict[int, facts.EventReceived],
     event_type: str,
     taken: facts.WaitCompleted,
-) -> None:
+) -> facts.EventReceived:
     first = next((seq for seq, event in mailbox.items() if event.event_type == event_type), None)
     if first is None or taken.event_seq != first:
         text = f"event {taken.event_seq} is taken, the oldest {event_type!r} is {first}"
         raise LawBroken("order", story, text)
-    if taken.payload != mailbox.pop(first).payload:
+    event = mailbox.pop(first)
+    if taken.payload != event.payload:
         raise LawBroken("order", story, f"event {first} is taken with another payload")
+    return event
 
 
 def quiet(trace: Trace) -> None:

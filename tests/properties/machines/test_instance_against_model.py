@@ -120,6 +120,7 @@ class Model:
     not_before: dict[StepKey, int] = field(default_factory=dict[StepKey, int])
     paused_ms: int | None = None
     mailbox: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    taken: dict[StepKey, tuple[int, str]] = field(default_factory=dict[StepKey, tuple[int, str]])
     compensated: list[StepKey] = field(default_factory=list[StepKey])
     handler_attempts: int = 0
     handler_not_before: int = 0
@@ -136,8 +137,12 @@ class Model:
             case facts.WaitCompleted(event_seq) if key:
                 fitting = [each for each, kind in self.mailbox if kind == EVENT_TYPES[key]]
                 assert fitting[0] == event_seq, "events are taken first in, first out"
-                self.mailbox.remove((event_seq, EVENT_TYPES[key]))
+                self.taken[key] = event_seq, EVENT_TYPES[key]
+                self.mailbox.remove(self.taken[key])
                 self._finish(key)
+            case facts.WaitAbandoned() if key and key in self.taken:
+                self.mailbox = sorted([*self.mailbox, self.taken.pop(key)])
+                self.finished.discard(key)
             case _ if key and fact.event in facts.ROLLBACK_EVENTS:
                 self._compensation(key, entry)
             case _ if key:
@@ -186,7 +191,7 @@ class Model:
                 assert key not in self.trying
                 self._finish(key)
             case other:
-                assert isinstance(other, facts.WaitAbandoned)
+                assert isinstance(other, facts.WaitAbandoned | facts.RetriesAbandoned)
 
     def _start(self, key: StepKey) -> None:
         assert key not in self.started
@@ -225,6 +230,7 @@ class Model:
         fresh.finished = self.finished & {*kept}
         fresh.trying = self.trying & {*kept}
         fresh.attempts.update({key: self.attempts[key] for key in kept})
+        fresh.taken = {key: event for key, event in self.taken.items() if key in kept}
         fresh.not_before = {key: ms for key, ms in self.not_before.items() if key in kept}
         self.__dict__.update(fresh.__dict__)
 
@@ -239,6 +245,7 @@ class Instance(RuleBasedStateMachine):
         self.incarnation = 0
         self.is_live = False
         self.waiting_for: set[StepKey] = set()
+        self.unseen: set[StepKey] = set()
         self.asked: set[StepKey] = set()
         self.invoked: dict[tuple[StepKey, int], int] = {}
         self.handlers: set[StepKey] = set()
@@ -294,11 +301,13 @@ class Instance(RuleBasedStateMachine):
             case ResolveStep(step) | RejectStep(step):
                 assert self.is_live
                 self.waiting_for.remove(step)
+                self.unseen.add(step)
             case _:
                 assert isinstance(effect, ArmTimer)
 
     def forget_code(self) -> None:
         self.waiting_for = set()
+        self.unseen = set()
         self.asked = set()
         self.invoked = {}
         self.handler = None
@@ -329,12 +338,19 @@ class Instance(RuleBasedStateMachine):
                     self.handlers.add(step)
                 self.send(self.request(step), slot=slot)
 
-    @precondition(lambda self: self.waiting_for)
+    @precondition(lambda self: self.waiting_for or self.unseen)
     @rule(data=st.data())
     def abandon(self, data: st.DataObject) -> None:
-        step = data.draw(st.sampled_from(sorted(self.waiting_for)))
-        self.waiting_for.remove(step)
+        """Before the answer, or when that is there and the code has not seen it."""
+        step = data.draw(st.sampled_from(sorted(self.waiting_for | self.unseen)))
+        self.waiting_for.discard(step)
+        self.unseen.discard(step)
         self.send(StepAbandoned(self.incarnation, step))
+
+    @precondition(lambda self: self.unseen)
+    @rule()
+    def see(self) -> None:
+        self.unseen = set()
 
     @precondition(lambda self: self.invoked)
     @rule(data=st.data(), verdict=st.sampled_from(["return", "raise", "forbid", "bad delay"]))

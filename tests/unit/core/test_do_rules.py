@@ -5,18 +5,27 @@ from __future__ import annotations
 import pytest
 
 from emulator.core.effects import InvokeAttempt, ResolveStep
-from emulator.core.inputs import AttemptRaised, AttemptReturned, EventSent, Recovered, TimerFired
+from emulator.core.inputs import (
+    AttemptRaised,
+    AttemptReturned,
+    EventSent,
+    Recovered,
+    RunParked,
+    TimerFired,
+)
 from emulator.domain.config import RetryConfig, StepConfig
 from emulator.domain.entries import (
     AttemptFailed,
     AttemptStarted,
     AttemptSucceeded,
+    RetriesAbandoned,
     StepFailed,
     StepStarted,
     StepSucceeded,
     WorkflowQueued,
     WorkflowRunning,
     WorkflowStarted,
+    WorkflowWaiting,
 )
 from emulator.domain.failure import Failure
 from tests.unit.core.vocabulary import (
@@ -202,3 +211,42 @@ def test_a_retry_that_was_due_before_the_clock_was_set_back_is_armed_anew() -> N
     case = running().when(asks_do("a"), raises("a")).crash().at(90).when(Recovered()).and_slot()
     case.at(100).when(TimerFired(A, 100)).then_armed()
     case.at(60).when(asks_do("a")).then().then_armed(a=100)
+
+
+def test_a_cancelled_step_is_not_tried_again() -> None:
+    case = running().when(asks_do("a"), asks_sleep("s"), abandons(A)).then(A, RetriesAbandoned())
+    case.when(raises("a")).then(A, AttemptFailed(1, BOOM, 100)).then_armed(s=1_000)
+
+
+def test_a_step_that_is_cancelled_before_its_retry_has_no_timer() -> None:
+    case = running().when(asks_do("a"), asks_sleep("s"), raises("a")).then_armed(a=100, s=1_000)
+    case.when(abandons(A)).then(A, RetriesAbandoned()).then_armed(s=1_000)
+
+
+def test_a_cancelled_step_that_succeeds_has_its_result() -> None:
+    case = running().when(asks_do("a"), abandons(A), returns("a"))
+    case.then(A, AttemptSucceeded(1), StepSucceeded(ONE))
+    case.crash().when(Recovered()).and_slot().when(asks_do("a")).then(ResolveStep(A, ONE, 8))
+
+
+def test_a_cancelled_step_is_not_tried_in_a_replay_that_cancels_it_again() -> None:
+    case = running().when(asks_do("a"), abandons(A), raises("a")).crash()
+    case.at(500).when(Recovered()).and_slot().when(asks_do("a")).then_nothing()
+    case.when(abandons(A)).then_nothing()
+
+
+def test_a_cancelled_step_on_which_the_code_comes_to_rest_is_tried_again_when_it_is_due() -> None:
+    case = running().when(asks_do("a"), abandons(A), raises("a")).crash()
+    case.at(50).when(Recovered()).and_slot().when(asks_do("a"))
+    case.when(RunParked(LIVE)).then(WorkflowWaiting()).then_armed(a=100)
+    case.at(100).when(TimerFired(A, 100)).and_slot()
+    assert case.invoked[-1] == (A, 2)
+
+
+def test_a_cancelled_step_on_which_the_code_comes_to_rest_after_its_delay_starts_at_once() -> None:
+    case = running().when(asks_do("a"), abandons(A), raises("a")).crash()
+    case.at(500).when(Recovered()).and_slot().when(asks_do("a"))
+    case.when(RunParked(LIVE)).then(A, AttemptStarted(2), InvokeAttempt(A, 2, CONFIG))
+    case.when(returns("a", 2)).then(
+        A, AttemptSucceeded(2), StepSucceeded(ONE), ResolveStep(A, ONE, case.state.seq)
+    )

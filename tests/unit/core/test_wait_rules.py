@@ -31,7 +31,6 @@ from emulator.domain.status import InstanceStatus
 from emulator.errors import InstanceFinished
 from tests.unit.core.vocabulary import (
     AT_ONCE,
-    CONFIG,
     LIVE,
     ONE,
     Case,
@@ -44,6 +43,7 @@ from tests.unit.core.vocabulary import (
     raises,
     returns,
     running,
+    sleep,
     wait,
 )
 
@@ -329,9 +329,47 @@ def test_a_restart_drops_the_mailbox() -> None:
     case.then_armed(w=1_000)
 
 
-def test_only_a_wait_is_noted_as_cancelled() -> None:
-    running().when(asks_do("a", CONFIG), abandons(do("a"))).then_nothing()
+def test_a_sleep_that_is_cancelled_is_not_noted() -> None:
+    running().when(asks_sleep("s"), abandons(sleep("s"))).then_nothing()
     running().when(abandons(W)).then_nothing()
+
+
+def test_an_event_that_the_code_has_not_seen_goes_back_before_younger_ones() -> None:
+    case = running().when(asks_wait("w"), numbered(1), numbered(2))
+    assert taken(case) == {"w": 1}
+    case.when(abandons(W)).then(W, WaitAbandoned())
+    case.when(asks_wait("v"), asks_wait("x"))
+    assert taken(case) == {"v": 1, "x": 2}
+
+
+def test_an_event_that_goes_back_is_taken_by_another_wait_of_its_type() -> None:
+    case = running().when(asks_wait("w"), asks_wait("v"), numbered(1)).when(abandons(W))
+    assert taken(case) == {"v": 1}
+    assert case.resolved == [V]
+
+
+def test_an_event_that_went_back_survives_a_crash() -> None:
+    case = running().when(asks_wait("w"), numbered(1), abandons(W)).crash()
+    case.when(Recovered()).and_slot().when(asks_wait("w"), asks_wait("v"))
+    assert taken(case) == {"v": 1}
+
+
+def test_a_crash_before_the_event_went_back_changes_nothing() -> None:
+    case = running().when(asks_wait("w"), numbered(1)).crash().when(Recovered()).and_slot()
+    case.when(asks_wait("w"), abandons(W), asks_wait("v"))
+    assert taken(case) == {"v": 1}
+
+
+def test_an_event_that_the_code_saw_in_an_earlier_life_stays_where_it_was_taken() -> None:
+    case = running().when(asks_wait("w"), numbered(1), asks_sleep("later")).crash()
+    case.when(Recovered()).and_slot().when(asks_wait("w"), abandons(W)).then_nothing()
+
+
+def test_a_restart_keeps_an_event_that_a_kept_wait_gave_back() -> None:
+    case = running().when(asks_wait("w"), numbered(1), abandons(W), asks_wait("v"))
+    assert taken(case) == {"v": 1}
+    case.when(RestartRequested(V)).and_slot().when(asks_wait("w"), asks_wait("v"))
+    assert taken(case) == {"v": 1}
 
 
 def test_what_nobody_took_is_dropped_at_the_end() -> None:

@@ -126,6 +126,13 @@ def test_a_pause_shifts_what_is_open_as_the_core_does() -> None:
     ]
 
 
+def test_a_wait_that_gave_its_event_back_took_none() -> None:
+    started = (10, WAIT, facts.WaitStarted("paid", 1_000, 1_010))
+    took = (40, WAIT, facts.WaitCompleted(9, 39, ONE))
+    back = seen(*BEGUN, started, took, (41, WAIT, facts.WaitAbandoned()))
+    assert back.steps == seen(*BEGUN, started).steps
+
+
 def test_a_wait_shows_what_it_took_or_that_nothing_came() -> None:
     started: Happened = (30, WAIT, facts.WaitStarted("paid", 500, 530))
     took = seen(*BEGUN, started, (40, WAIT, facts.WaitCompleted(9, 39, ONE)))
