@@ -189,9 +189,11 @@ class Response(HttpMessage):
         status_text: str = "",
         headers: HeadersInit | None = None,
     ) -> None:
-        super().__init__(body, headers)
         if not 200 <= status <= 599:
             raise ValueError(f"Responses have a status in the range of 200 to 599; got {status}.")
+        if status in _BODILESS and not body:
+            body = None  # workerd: a body without a byte counts as none
+        super().__init__(body, headers)
         if self.body is not None and status in _BODILESS:
             raise TypeError(f"Response with null body status ({status}) cannot have a body.")
         self.status = int(status)

@@ -178,6 +178,18 @@ def test_what_javascript_refuses_is_refused() -> None:
         Response("x", 204)
 
 
+@pytest.mark.parametrize("status", [204, 205, 304])
+@pytest.mark.parametrize("empty", ["", b"", None])
+async def test_an_empty_body_is_none_where_the_status_allows_none(
+    status: int, empty: str | bytes | None
+) -> None:
+    response = Response(empty, status=status)
+    assert (response.status, response.body, response.headers.items()) == (status, None, [])
+    assert (await Response(await response.text(), response.status).text()) == ""
+    with pytest.raises(TypeError, match="cannot have a body"):
+        Response("x", status)
+
+
 async def test_replace_body_keeps_the_rest() -> None:
     response = Response("a", 418, headers={"x": "1"})
     other = response.replace_body("b")
