@@ -63,7 +63,8 @@ class WorkerApp:
     async def _fetch(self, request: Request) -> OutgoingResponse:
         try:
             response = await self._worker.fetch(request)
-            return outgoing(response.status, response.headers.items(), response.body or b"")
+            body = b"" if response.body is None else await response.body.read()
+            return outgoing(response.status, response.headers.items(), body)
         except Exception:
             _log.exception("fetch of %s %s failed", request.method, request.url)
             return PlainTextResponse(traceback.format_exc(), 500)

@@ -12,15 +12,16 @@ from datetime import UTC, datetime
 from email.message import Message
 from functools import cache
 from http import HTTPMethod
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, overload
 
+from wrangler_compat.worker.body import BODY_USED, ReadableStream
 from wrangler_compat.worker.form import FormData, parse_form
 
 if TYPE_CHECKING:
     import ssl
 
 HeadersInit: TypeAlias = Mapping[str, str] | Message | Iterable[tuple[str, str]]
-Body: TypeAlias = str | bytes | None
+Body: TypeAlias = str | bytes | ReadableStream | None
 _Bytes: TypeAlias = bytes  # inside the classes, `bytes` is the method
 
 _BODILESS = (101, 204, 205, 304)
@@ -68,15 +69,40 @@ class HttpMessage:
     """What a request and a response share: headers, and a body that is read once."""
 
     def __init__(self, body: Body, headers: HeadersInit | None) -> None:
-        if not isinstance(cast("object", body), str | bytes | None):
-            raise TypeError(
-                f"Unsupported type in {type(self).__name__}: {type(body).__name__}; expected str, bytes or None."
-            )
         self.headers = Headers(headers)
-        self.body = body.encode() if isinstance(body, str) else body
-        self.body_used = False
-        if isinstance(body, str) and not self.headers.has("content-type"):
-            self.headers.set("content-type", "text/plain;charset=UTF-8")
+        self._body = self._extract(body)
+
+    def _extract(self, body: Body) -> ReadableStream | None:
+        """Make a body of what was given, and the content type that goes with it (Fetch standard: extract a body).
+
+        Raises:
+            TypeError: it is nothing that a body is made of, or has been used.
+        """
+        match body:
+            case None:
+                return None
+            case str():
+                if not self.headers.has("content-type"):
+                    self.headers.set("content-type", "text/plain;charset=UTF-8")
+                return ReadableStream(body.encode())
+            case bytes():
+                return ReadableStream(body)
+            case ReadableStream():
+                if body.used:
+                    raise TypeError(BODY_USED)
+                return body  # shared: used by one of its owners, it is used for all
+            case _:
+                raise TypeError(f"Unsupported type in {type(self).__name__}: {type(body).__name__}")
+
+    @property
+    def body(self) -> ReadableStream | None:
+        """The body, unread; None if there is none."""
+        return self._body
+
+    @property
+    def body_used(self) -> bool:
+        """Whether the body has been read."""
+        return self._body is not None and self._body.used
 
     @property
     def js_object(self) -> Self:
@@ -90,8 +116,7 @@ class HttpMessage:
             OSError: it was read before.
         """
         self._check_unread()
-        self.body_used = self.body is not None
-        return self.body or b""
+        return b"" if self._body is None else await self._body.read()
 
     async def buffer(self) -> _Bytes:
         """Read the body, by JavaScript's name."""
@@ -108,6 +133,18 @@ class HttpMessage:
     def _check_unread(self) -> None:
         if self.body_used:
             raise OSError("Body already used")
+
+    def _copy_of_body(self) -> ReadableStream | None:
+        """A second body of the same content.
+
+        Raises:
+            OSError: the body was read before.
+        """
+        self._check_unread()
+        if self._body is None:
+            return None
+        self._body, copy = self._body.tee()
+        return copy
 
 
 class Request(HttpMessage):
@@ -126,7 +163,8 @@ class Request(HttpMessage):
             self.url = input.url
             method = method or input.method
             headers = input.headers if headers is None else headers
-            body = input.body if body is None else body
+            if body is None and input.body is not None:
+                body = ReadableStream(input.body.take())  # it is the new request's from now on
         else:
             self.url = input
         super().__init__(body, headers)
@@ -148,8 +186,8 @@ class Request(HttpMessage):
         Raises:
             OSError: the body was read before.
         """
-        self._check_unread()
-        return Request(self)
+        copy = self._copy_of_body()
+        return Request(self.url, method=self.method, headers=self.headers, body=copy)
 
 
 class _FromJson(Protocol):
@@ -245,8 +283,7 @@ class Response(HttpMessage):
         Raises:
             OSError: the body was read before.
         """
-        self._check_unread()
-        return self.replace_body(self.body)
+        return self.replace_body(self._copy_of_body())
 
     def replace_body(self, body: Body) -> Response:
         """Make a response that differs in its body only."""
@@ -288,7 +325,7 @@ async def fetch(
                 str(request.method),
                 request.url,
                 headers=list(request.headers.items()),
-                content=request.body,
+                content=await request.bytes(),
             )
         except httpx.HTTPError as error:
             raise OSError(f"fetch of {request.url} failed: {error}") from error

@@ -74,10 +74,11 @@ async def test_a_body_is_read_once_as_on_cloudflare() -> None:
     assert await copy.buffer() == "é".encode()
 
 
-def test_a_request_made_of_a_request_may_differ() -> None:
+async def test_a_request_made_of_a_request_may_differ() -> None:
     first = Request("http://x/", method="POST", headers={"a": "1"}, body=b"1")
     second = Request(first, method="PUT", headers={"b": "2"})
-    assert (second.url, second.method, second.body) == ("http://x/", "PUT", b"1")
+    assert (second.url, second.method, await second.bytes()) == ("http://x/", "PUT", b"1")
+    assert first.body_used
     assert second.headers.items() == [("b", "2")]
     assert repr(second) == "Request(method='PUT', url='http://x/')"
 
@@ -188,6 +189,40 @@ async def test_an_empty_body_is_none_where_the_status_allows_none(
     assert (await Response(await response.text(), response.status).text()) == ""
     with pytest.raises(TypeError, match="cannot have a body"):
         Response("x", status)
+
+
+async def test_a_body_that_was_read_makes_no_other_message() -> None:
+    request = Request("http://x/", method="PUT", body="x")
+    response = Response("x")
+    await request.text()
+    await response.text()
+    message = "Body has already been used. It can only be used once. Use tee() first"
+    with pytest.raises(TypeError) as caught:
+        Request(request)
+    assert str(caught.value).startswith(message)
+    with pytest.raises(TypeError) as caught:
+        Response(response.body, 201)
+    assert str(caught.value).startswith(message)
+    assert await response.replace_body("y").text() == "y"
+
+
+async def test_a_body_that_is_handed_on_is_one_body() -> None:
+    first = Response("x", 201)
+    second = Response(first.body, 202)
+    assert not first.body_used
+    assert await second.text() == "x"
+    assert first.body_used
+
+
+async def test_the_chunks_of_a_body_are_buffers_and_tee_makes_two_of_it() -> None:
+    body = Response("héllo").body
+    assert body is not None
+    one, other = body.tee()
+    assert [chunk.to_bytes() async for chunk in one] == ["héllo".encode()]
+    assert one.used
+    assert (await other.read()).decode() == "héllo"
+    with pytest.raises(TypeError, match="already been used"):
+        body.tee()
 
 
 async def test_replace_body_keeps_the_rest() -> None:

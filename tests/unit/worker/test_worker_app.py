@@ -33,8 +33,8 @@ def class_with(fetch: Callable[..., object]) -> type[WorkerEntrypoint]:
     return type("Default", (WorkerEntrypoint,), {"fetch": fetch})
 
 
-def body_as_text(_self: object, request: Request) -> Response:
-    return Response(repr(request.body))
+async def body_as_text(_self: object, request: Request) -> Response:
+    return Response("None" if request.body is None else repr(await request.bytes()))
 
 
 def not_a_response(_self: object, _request: Request) -> object:
@@ -155,6 +155,17 @@ async def test_a_fetch_that_returns_no_response_is_told_so() -> None:
     answer = await ask(worker_of(class_with(not_a_response)))
     assert answer.status_code == 500
     assert "TypeError: fetch returned {'a': 1}; expected a Response." in answer.text
+
+
+async def test_a_response_that_was_read_is_not_sent() -> None:
+    async def fetch(_self: object, _request: Request) -> Response:
+        response = Response("secret")
+        await response.text()
+        return response
+
+    answer = await ask(worker_of(class_with(fetch)))
+    assert answer.status_code == 500
+    assert "TypeError: Body has already been used. It can only be used once." in answer.text
 
 
 @pytest.mark.parametrize("default", [WorkerEntrypoint, SimpleNamespace()])
