@@ -1,4 +1,4 @@
-"""`Request`, `Response`, `Headers` and `fetch` as Python Workers have them (Cloudflare: Python Workers, the `workers` module).
+"""`Request`, `Response` and `fetch` as Python Workers have them (Cloudflare: Python Workers, the `workers` module).
 
 Cloudflare's classes wrap JavaScript's; these hold plain Python values and answer to the same names. A body
 is read once, as there. httpx is imported when `fetch` is first called.
@@ -7,20 +7,18 @@ is read once, as there. httpx is imported when `fetch` is first called.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from email.message import Message
 from functools import cache
 from http import HTTPMethod
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, overload
 
 from wrangler_compat.worker.body import BODY_USED, ReadableStream
 from wrangler_compat.worker.form import FormData, parse_form
+from wrangler_compat.worker.headers import Headers, HeadersInit
 
 if TYPE_CHECKING:
     import ssl
 
-HeadersInit: TypeAlias = Mapping[str, str] | Message | Iterable[tuple[str, str]]
 Body: TypeAlias = str | bytes | ReadableStream | None
 _Bytes: TypeAlias = bytes  # inside the classes, `bytes` is the method
 
@@ -28,48 +26,11 @@ _BODILESS = (101, 204, 205, 304)
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
-class Headers(Message):
-    """A case-insensitive multi-dict: what `request.headers` is on Cloudflare, and the web's names besides.
-
-    As in every `email.message.Message`, `headers[name] = value` adds a value (`set` replaces them all), a
-    name that is not there gives None, and `get_all` gives each value.
-    """
-
-    def __init__(self, init: HeadersInit | None = None) -> None:
-        super().__init__()
-        given: Any = init
-        for name, value in given.items() if isinstance(init, Mapping | Message) else given or ():
-            self.append(name, value)
-
-    def append(self, name: str, value: str) -> None:
-        """Add a value.
-
-        Raises:
-            ValueError: it has a line break in it.
-        """
-        if "\n" in value or "\r" in value:
-            raise ValueError(f"The value of header {name!r} has a line break in it: {value!r}.")
-        self[name] = value.strip()
-
-    def set(self, name: str, value: str) -> None:
-        """Replace every value of `name`."""
-        del self[name]
-        self.append(name, value)
-
-    def has(self, name: str) -> bool:
-        """Tell whether there is a value."""
-        return name in self
-
-    def delete(self, name: str) -> None:
-        """Remove every value of `name`."""
-        del self[name]
-
-
 class HttpMessage:
     """What a request and a response share: headers, and a body that is read once."""
 
     def __init__(self, body: Body, headers: HeadersInit | None) -> None:
-        self.headers = Headers(headers)
+        self._headers = Headers(headers)
         self._body = self._extract(body)
 
     def _extract(self, body: Body) -> ReadableStream | None:
@@ -82,8 +43,8 @@ class HttpMessage:
             case None:
                 return None
             case str():
-                if not self.headers.has("content-type"):
-                    self.headers.set("content-type", "text/plain;charset=UTF-8")
+                if not self._headers.has("content-type"):
+                    self._headers.set("content-type", "text/plain;charset=UTF-8")
                 return ReadableStream(body.encode())
             case bytes():
                 return ReadableStream(body)
@@ -93,6 +54,11 @@ class HttpMessage:
                 return body  # shared: used by one of its owners, it is used for all
             case _:
                 raise TypeError(f"Unsupported type in {type(self).__name__}: {type(body).__name__}")
+
+    @property
+    def headers(self) -> Headers:
+        """The headers: a new copy each time, as in Cloudflare's SDK, so that changing it changes no message."""
+        return self._headers.combined()
 
     @property
     def body(self) -> ReadableStream | None:

@@ -59,7 +59,7 @@ async def test_starlette_sees_the_request_and_the_worker_its_response() -> None:
         "url": "https://shop.example:8443/a b/c?d=1&d=%C3%A9",
         "path": "/a b/c",
         "query": [["d", "1"], ["d", "é"]],
-        "accept": ["a/b", "c/d"],
+        "accept": ["a/b, c/d"],
         "body": {"n": 1},
         "greeting": "Hello",
     }

@@ -11,43 +11,7 @@ import pytest
 
 from emulator.domain.values import JsDict
 from wrangler_compat.worker.form import File
-from wrangler_compat.worker.http import Headers, HeadersInit, Request, Response
-
-
-@pytest.mark.parametrize(
-    "init",
-    [
-        {"X-One": "1", "Two": "2"},
-        [("X-One", "1"), ("Two", "2")],
-        Headers({"X-One": "1", "Two": "2"}),
-    ],
-)
-def test_headers_are_made_of_a_dict_of_pairs_or_of_headers(init: HeadersInit) -> None:
-    assert Headers(init).items() == [("X-One", "1"), ("Two", "2")]
-
-
-def test_headers_are_case_insensitive_and_a_missing_one_is_none() -> None:
-    headers = Headers({"Content-Type": " text/html "})
-    assert headers["content-type"] == headers.get("CONTENT-TYPE") == "text/html"
-    assert "content-TYPE" in headers
-    assert headers["absent"] is None
-    assert headers.get("absent", "x") == "x"
-
-
-def test_headers_hold_several_values_of_a_name() -> None:
-    headers = Headers([("set-cookie", "a=1"), ("Set-Cookie", "b=2")])
-    assert headers.get_all("SET-COOKIE") == ["a=1", "b=2"]
-    headers.set("set-cookie", "c=3")
-    assert headers.get_all("set-cookie") == ["c=3"]
-    headers.append("set-cookie", "d=4")
-    assert headers.get_all("set-cookie") == ["c=3", "d=4"]
-    headers.delete("set-cookie")
-    assert not headers.has("set-cookie")
-
-
-def test_a_header_cannot_smuggle_a_second_one() -> None:
-    with pytest.raises(ValueError, match="line break"):
-        Headers({"x": "1\r\nset-cookie: evil"})
+from wrangler_compat.worker.http import Request, Response
 
 
 async def test_a_request_tells_method_url_headers_and_body() -> None:
@@ -130,7 +94,7 @@ async def test_a_body_that_is_no_form_is_refused() -> None:
 async def test_a_response_has_cloudflares_arguments() -> None:
     response = Response("hi", 201, "Made", {"x": "1"})
     assert (response.status, response.status_text, response.ok) == (201, "Made", True)
-    assert response.headers.items() == [("x", "1"), ("content-type", "text/plain;charset=UTF-8")]
+    assert response.headers.items() == [("content-type", "text/plain;charset=UTF-8"), ("x", "1")]
     assert await response.text() == "hi"
     assert (Response().status, Response().body, Response().headers.items()) == (200, None, [])
     assert not Response(status=404).ok
@@ -139,7 +103,7 @@ async def test_a_response_has_cloudflares_arguments() -> None:
 async def test_json_makes_a_response_on_the_class_and_reads_it_on_an_object() -> None:
     response = Response.json({"a": [1, None]}, status=202, headers={"x": "1"})
     assert response.status == 202
-    assert response.headers.items() == [("x", "1"), ("content-type", "application/json")]
+    assert response.headers.items() == [("content-type", "application/json"), ("x", "1")]
     assert await response.json() == {"a": [1, None]}
     assert (
         Response.from_json([], headers={"Content-Type": "text/x"}).headers["content-type"]

@@ -5,7 +5,8 @@ from wrangler_compat.worker.current import env, wait_until
 from wrangler_compat.worker.current import wait_until as waitUntil
 from wrangler_compat.worker.entrypoint import WorkerEntrypoint, handler
 from wrangler_compat.worker.form import File, FormData
-from wrangler_compat.worker.http import Headers, Request, Response, fetch
+from wrangler_compat.worker.headers import Headers
+from wrangler_compat.worker.http import Request, Response, fetch
 
 __all__ = [
     "File",
