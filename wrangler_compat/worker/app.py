@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as IncomingRequest
@@ -31,6 +31,9 @@ NO_HANDLER = (
     "This Worker answers no requests: it has no class `Default(WorkerEntrypoint)` with a `fetch`, and no `on_fetch`.\n"
 )
 
+_FRAMING: Final = ("content-length", "transfer-encoding")
+"""What says how long a body is. That is the server's to say, and a second saying would end the connection."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -50,23 +53,24 @@ class WorkerApp:
             outgoing: OutgoingResponse = PlainTextResponse(f"{error.message}\n", 413)
         else:
             if self._worker.handles("fetch"):
-                outgoing = await self._answer(_request(incoming, body))
+                outgoing = await self._answer(incoming, body)
             else:
                 outgoing = PlainTextResponse(NO_HANDLER, 404)
         await outgoing(scope, receive, send)
 
-    async def _answer(self, request: Request) -> OutgoingResponse:
-        task = asyncio.ensure_future(self._fetch(request))
+    async def _answer(self, incoming: IncomingRequest, body: bytes) -> OutgoingResponse:
+        task = asyncio.ensure_future(self._fetch(incoming, body))
         self._worker.ctx.wait_until(task)  # keeps it, whatever becomes of this one
         return await asyncio.shield(task)
 
-    async def _fetch(self, request: Request) -> OutgoingResponse:
+    async def _fetch(self, incoming: IncomingRequest, body: bytes) -> OutgoingResponse:
         try:
+            request = _request(incoming, body)
             response = await self._worker.fetch(request)
-            body = b"" if response.body is None else await response.body.read()
-            return outgoing(response.status, response.headers.items(), body)
+            content = b"" if response.body is None else await response.body.read()
+            return outgoing(response.status, response.headers.items(), content)
         except Exception:
-            _log.exception("fetch of %s %s failed", request.method, request.url)
+            _log.exception("fetch of %s %s failed", incoming.method, incoming.url)
             return PlainTextResponse(traceback.format_exc(), 500)
 
 
@@ -85,7 +89,7 @@ def _request(incoming: IncomingRequest, body: bytes) -> Request:
 
 def outgoing(status: int, headers: Iterable[tuple[str, str]], body: bytes) -> OutgoingResponse:
     """What is sent of a response that user code has made. Its length is counted, whatever its headers say."""
-    kept = [(name.lower(), value) for name, value in headers if name.lower() != "content-length"]
+    kept = [(name.lower(), value) for name, value in headers if name.lower() not in _FRAMING]
     if status not in (204, 304):
         kept.append(("content-length", str(len(body))))
     answer = OutgoingResponse(body, status)

@@ -93,6 +93,24 @@ async def test_every_header_and_byte_of_the_response_is_sent() -> None:
     assert "content-type" not in answer.headers
 
 
+async def test_the_framing_that_a_response_asks_for_is_the_servers() -> None:
+    def fetch(_self: object, _request: Request) -> Response:
+        return Response("abc", headers={"Transfer-Encoding": "chunked", "Content-Length": "10"})
+
+    answer = await ask(worker_of(class_with(fetch)))
+    assert (answer.text, answer.headers["content-length"]) == ("abc", "3")
+    assert "transfer-encoding" not in answer.headers
+
+
+async def test_a_header_that_cannot_be_sent_gives_500_with_the_traceback() -> None:
+    def fetch(_self: object, _request: Request) -> Response:
+        return Response("abc", headers={"a b": "1"})
+
+    answer = await ask(worker_of(class_with(fetch)))
+    assert answer.status_code == 500
+    assert "ValueError: 'a b' is no name of a header." in answer.text
+
+
 async def test_a_response_without_a_body_has_no_length() -> None:
     answer = await ask(worker_of(class_with(no_content)))
     assert (answer.status_code, answer.content) == (204, b"")
