@@ -39,7 +39,11 @@ class Headers(Message):
     def __setitem__(self, name: str, value: Any) -> None:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no name of a header.")
-        text = _text(name, value).strip(" \t\r\n")
+        try:
+            text = text_of(value).strip(" \t\r\n")
+        except TypeError as error:
+            message = f"The value of header {name!r} is a text or a number, not {error}."
+            raise TypeError(message) from None
         if not _VALUE.fullmatch(text):
             raise ValueError(
                 f"The value of header {name!r} has a line break in it, or another character that no header can hold: "
@@ -98,8 +102,12 @@ class Headers(Message):
         return copy
 
 
-def _text(name: str, value: object) -> str:
-    """A value as JavaScript writes it."""
+def text_of(value: object) -> str:
+    """A text or a number as JavaScript writes it.
+
+    Raises:
+        TypeError: it is something else; the message is what.
+    """
     match value:
         case str():
             return value
@@ -110,8 +118,7 @@ def _text(name: str, value: object) -> str:
         case float():
             return str(int(value)) if value.is_integer() else str(value)
         case _:
-            kind = type(value).__name__
-            raise TypeError(f"The value of header {name!r} is a text or a number, not {kind}.")
+            raise TypeError(type(value).__name__)
 
 
 @cache

@@ -12,14 +12,15 @@ from functools import cache
 from http import HTTPMethod
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, overload
 
+from wrangler_compat.worker.blob import Blob
 from wrangler_compat.worker.body import BODY_USED, ReadableStream
-from wrangler_compat.worker.form import FormData, parse_form
+from wrangler_compat.worker.form import FormData, encode_form, parse_form
 from wrangler_compat.worker.headers import Headers, HeadersInit
 
 if TYPE_CHECKING:
     import ssl
 
-Body: TypeAlias = str | bytes | ReadableStream | None
+Body: TypeAlias = str | bytes | Blob | FormData | ReadableStream | None
 _Bytes: TypeAlias = bytes  # inside the classes, `bytes` is the method
 
 _BODILESS = (101, 204, 205, 304)
@@ -43,17 +44,27 @@ class HttpMessage:
             case None:
                 return None
             case str():
-                if not self._headers.has("content-type"):
-                    self._headers.set("content-type", "text/plain;charset=UTF-8")
+                self._default_content_type("text/plain;charset=UTF-8")
                 return ReadableStream(body.encode())
             case bytes():
                 return ReadableStream(body)
+            case Blob():
+                self._default_content_type(body.content_type)
+                return ReadableStream(bytes(body))
+            case FormData():
+                content, content_type = encode_form(body)
+                self._default_content_type(content_type)
+                return ReadableStream(content)
             case ReadableStream():
                 if body.used:
                     raise TypeError(BODY_USED)
                 return body  # shared: used by one of its owners, it is used for all
             case _:
                 raise TypeError(f"Unsupported type in {type(self).__name__}: {type(body).__name__}")
+
+    def _default_content_type(self, content_type: str) -> None:
+        if content_type and not self._headers.has("content-type"):
+            self._headers.set("content-type", content_type)
 
     @property
     def headers(self) -> Headers:

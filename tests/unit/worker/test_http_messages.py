@@ -10,7 +10,6 @@ from urllib.parse import urlparse
 import pytest
 
 from emulator.domain.values import JsDict
-from wrangler_compat.worker.form import File
 from wrangler_compat.worker.http import Request, Response
 
 
@@ -54,41 +53,6 @@ def test_a_method_that_python_does_not_know_is_kept() -> None:
 def test_a_get_request_with_a_body_is_refused() -> None:
     with pytest.raises(TypeError, match="GET or HEAD method cannot have a body"):
         Request("http://x/", body="x")
-
-
-async def test_a_url_encoded_form_is_read() -> None:
-    request = Request(
-        "http://x/",
-        method="POST",
-        headers={"content-type": "application/x-www-form-urlencoded"},
-        body="a=1&b=x+y&a=2&empty=",
-    )
-    form = await request.form_data()
-    assert dict(form) == {"a": "1", "b": "x y", "empty": ""}
-    assert form.get_all("a") == ["1", "2"]
-    assert form.get_all("absent") == []
-
-
-async def test_a_multipart_form_is_read_with_its_files() -> None:
-    body = (
-        '--sep\r\ncontent-disposition: form-data; name="note"\r\n\r\nhé\r\n'
-        '--sep\r\ncontent-disposition: form-data; name="photo"; filename="p.bin"\r\n'
-        "content-type: image/png\r\n\r\n\x00\n\r\n--sep--\r\n"
-    ).encode()
-    headers = {"content-type": "multipart/form-data; boundary=sep"}
-    form = await Request("http://x/", method="POST", headers=headers, body=body).form_data()
-    assert list(form) == ["note", "photo"]
-    assert form["note"] == "hé"
-    photo = form["photo"]
-    assert isinstance(photo, File)
-    assert (photo.name, photo.type, photo.size) == ("p.bin", "image/png", 2)
-    assert await photo.bytes() == b"\x00\n"
-    assert await photo.text() == "\x00\n"
-
-
-async def test_a_body_that_is_no_form_is_refused() -> None:
-    with pytest.raises(TypeError, match="'text/plain;charset=UTF-8'"):
-        await Request("http://x/", method="POST", body="x").form_data()
 
 
 async def test_a_response_has_cloudflares_arguments() -> None:
