@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 from wrangler_compat.worker import current
 from wrangler_compat.worker.http import Request, Response
+from wrangler_compat.worker.url import DEFAULT_PORTS
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Scope
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from wrangler_compat.worker.entrypoint import ExecutionContext
 
 VERSIONS: Final = {"version": "3.0", "spec_version": "2.4"}
-
-_PORTS: Final = {"http": 80, "https": 443}
 
 _log = logging.getLogger(__name__)
 
@@ -195,6 +194,6 @@ def _scope(request: Request) -> Scope:
             (name.lower().encode("latin-1"), value.encode("latin-1"))
             for name, value in request.headers.items()
         ],
-        "server": (url.hostname or "", url.port or _PORTS.get(url.scheme)),
+        "server": (url.hostname or "", url.port or DEFAULT_PORTS.get(url.scheme)),
         "client": None,
     }

@@ -31,7 +31,7 @@ class ArrayBuffer(bytes):
         """The bytes as Python's."""
         return bytes(self)
 
-    def to_memoryview(self) -> memoryview:
+    def to_memoryview(self) -> memoryview[int]:
         """A view of the bytes."""
         return memoryview(self)
 

@@ -7,24 +7,26 @@ is read once, as there. httpx is imported when `fetch` is first called.
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from functools import cache
-from http import HTTPMethod
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, overload
+from http import HTTPMethod, HTTPStatus
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, overload
 
 from wrangler_compat.worker.blob import Blob
-from wrangler_compat.worker.body import BODY_USED, ReadableStream
+from wrangler_compat.worker.body import BODY_USED, ArrayBuffer, ReadableStream
 from wrangler_compat.worker.form import FormData, encode_form, parse_form
 from wrangler_compat.worker.headers import Headers, HeadersInit
+from wrangler_compat.worker.url import normalised
 
 if TYPE_CHECKING:
     import ssl
 
 Body: TypeAlias = str | bytes | Blob | FormData | ReadableStream | None
-_Bytes: TypeAlias = bytes  # inside the classes, `bytes` is the method
+_Bytes: TypeAlias = bytes  # inside the classes, these two are methods
+_View: TypeAlias = "memoryview[int]"
 
 _BODILESS = (101, 204, 205, 304)
 _REDIRECTS = (301, 302, 303, 307, 308)
+_STATUSES = frozenset(HTTPStatus)
 
 
 class HttpMessage:
@@ -95,9 +97,13 @@ class HttpMessage:
         self._check_unread()
         return b"" if self._body is None else await self._body.read()
 
-    async def buffer(self) -> _Bytes:
-        """Read the body, by JavaScript's name."""
-        return await self.bytes()
+    async def buffer(self) -> ArrayBuffer:
+        """Read the body as JavaScript's buffer."""
+        return ArrayBuffer(await self.bytes())
+
+    async def blob(self) -> Blob:
+        """Read the body as a blob of the message's content type."""
+        return Blob(await self.bytes(), self.headers.get("content-type"))
 
     async def text(self) -> str:
         """Read the body as UTF-8; bytes that are not become U+FFFD."""
@@ -125,30 +131,48 @@ class HttpMessage:
 
 
 class Request(HttpMessage):
-    """An HTTP request: a client's, or one made for `fetch`."""
+    """An HTTP request: a client's, or one made for `fetch`.
+
+    `cf` is what Cloudflare knows of a client, and what `fetch` is told about caching: nothing here. What else there is
+    to be said of a request in a browser (`mode`, `credentials` and the like) is accepted and ignored, as there.
+    """
+
+    integrity = ""
+    keepalive = False
 
     def __init__(
         self,
-        input: str | Request,  # noqa: A002  Cloudflare's name
+        input: object,  # noqa: A002  Cloudflare's name
         *,
         method: str | None = None,
         headers: HeadersInit | None = None,
         body: Body = None,
+        redirect: str | None = None,
+        cf: Any = None,
+        **_ignored: object,
     ) -> None:
-        self.url: str
         if isinstance(input, Request):
             self.url = input.url
             method = method or input.method
             headers = input.headers if headers is None else headers
+            redirect = redirect or input.redirect
+            cf = cf or input.cf
             if body is None and input.body is not None:
                 body = ReadableStream(input.body.take())  # it is the new request's from now on
         else:
-            self.url = input
+            self.url = normalised(input)
         super().__init__(body, headers)
         name = (method or "GET").upper()
         self.method: str = HTTPMethod[name] if name in HTTPMethod.__members__ else name
         if self.body is not None and name in ("GET", "HEAD"):
             raise TypeError("Request with a GET or HEAD method cannot have a body.")
+        self.redirect = redirect or "follow"
+        if self.redirect not in ("follow", "manual"):
+            raise TypeError(
+                'Invalid redirect value, must be one of "follow" or "manual" ("error" does not exist on Cloudflare; use '
+                '"manual" and check the status).'
+            )
+        self.cf = cf
 
     def __repr__(self) -> str:
         return f"Request(method={str(self.method)!r}, url={self.url!r})"
@@ -164,7 +188,9 @@ class Request(HttpMessage):
             OSError: the body was read before.
         """
         copy = self._copy_of_body()
-        return Request(self.url, method=self.method, headers=self.headers, body=copy)
+        request = Request(self.url, method=self.method, headers=self.headers, body=copy)
+        request.redirect, request.cf = self.redirect, self.cf
+        return request
 
 
 class _FromJson(Protocol):
@@ -196,27 +222,45 @@ class Response(HttpMessage):
     """An HTTP response: one to send, or what `fetch` got. `url` is empty but for the latter."""
 
     json = _Json()
+    type = "default"
 
     def __init__(
         self,
-        body: Body = None,
-        status: int = 200,
+        body: Body | Response = None,
+        status: int | None = None,
         status_text: str = "",
         headers: HeadersInit | None = None,
+        web_socket: object = None,
     ) -> None:
+        if web_socket is not None:
+            raise NotImplementedError("WebSockets are not emulated.")
+        self.url: str = ""
+        self.redirected: bool = False
+        if isinstance(body, Response):  # the same once more, in the SDK: of the JavaScript object
+            if status is not None or status_text or headers is not None:
+                raise ValueError(
+                    "Expected no options when constructing Response from another Response."
+                )
+            status, status_text, headers = body.status, body.status_text, body.headers
+            self.url, self.redirected, body = body.url, body.redirected, body.body
+        status = int(status or 200)
         if not 200 <= status <= 599:
             raise ValueError(f"Responses have a status in the range of 200 to 599; got {status}.")
-        if status in _BODILESS and not body:
+        if status in _BODILESS and body in ("", b""):
             body = None  # workerd: a body without a byte counts as none
         super().__init__(body, headers)
         if self.body is not None and status in _BODILESS:
             raise TypeError(f"Response with null body status ({status}) cannot have a body.")
-        self.status = int(status)
-        self.status_text = status_text
-        self.url = ""
+        self.status = status
+        self.status_text: str = status_text or _phrase(status)
 
     def __repr__(self) -> str:
-        return f"Response(status={self.status}, content_type={self.headers.get('content-type')!r})"
+        about = [f"status={self.status}"]
+        about += [f"status_text={self.status_text!r}"] if self.status_text else []
+        content_type = self.headers.get("content-type")
+        about += [f"content_type={content_type!r}"] if content_type is not None else []
+        about += [f"url={self.url!r}"] if self.url else []
+        return f"Response({', '.join(about)})"
 
     @property
     def ok(self) -> bool:
@@ -231,13 +275,11 @@ class Response(HttpMessage):
         status_text: str = "",
         headers: HeadersInit | None = None,
     ) -> Response:
-        """Make a response of JSON; a datetime becomes what JavaScript's `Date` becomes."""
+        """Make a response of JSON, as `json.dumps` writes it."""
         given = Headers(headers)
         if not given.has("content-type"):
             given.set("content-type", "application/json")
-        return cls(
-            json.dumps(data, default=_json_value, separators=(",", ":")), status, status_text, given
-        )
+        return cls(json.dumps(data), status, status_text, given)
 
     @classmethod
     def redirect(cls, url: str, status: int = 302) -> Response:
@@ -245,10 +287,33 @@ class Response(HttpMessage):
 
         Raises:
             ValueError: the status is not one of a redirect.
+            TypeError: the URL is not absolute.
         """
         if status not in _REDIRECTS:
             raise ValueError(f"Invalid redirect status: {status}; expected one of {_REDIRECTS}.")
-        return cls(None, status, headers={"location": url})
+        return cls(None, status, headers={"location": normalised(url)})
+
+    def raise_for_status(self) -> None:
+        """Do nothing, but for an error's status.
+
+        Raises:
+            OSError: the status is 400 or more.
+        """
+        if self.status >= 400:
+            side = "Client" if self.status < 500 else "Server"
+            raise OSError(f"{self.status} {side} Error: {self.status_text} for url: {self.url}")
+
+    async def string(self) -> str:
+        """Read the body as UTF-8, by Pyodide's older name."""
+        return await self.text()
+
+    async def memoryview(self) -> _View:
+        """Read the body as a view of its bytes."""
+        return (await self.buffer()).to_memoryview()
+
+    async def formData(self) -> FormData:  # noqa: N802
+        """Read the body as a form, by JavaScript's name."""
+        return await self.form_data()
 
     async def read_json(self, **options: Any) -> Any:
         """Read the body as JSON; `options` go to `json.loads`. Users call it `json`."""
@@ -265,37 +330,27 @@ class Response(HttpMessage):
     def replace_body(self, body: Body) -> Response:
         """Make a response that differs in its body only."""
         response = Response(body, self.status, self.status_text, self.headers)
-        response.url = self.url
+        response.url, response.redirected = self.url, self.redirected
         return response
 
 
-def _json_value(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+def _phrase(status: int) -> str:
+    return HTTPStatus(status).phrase if status in _STATUSES else ""
 
 
-async def fetch(
-    resource: str | Request,
-    *,
-    method: str | None = None,
-    headers: HeadersInit | None = None,
-    body: Body = None,
-    redirect: Literal["follow", "manual", "error"] = "follow",
-    cf: object = None,  # noqa: ARG001  Cloudflare's settings have no meaning here, and do no harm
-) -> Response:
-    """Send a request and read the whole response.
+async def fetch(resource: object, **options: Any) -> Response:
+    """Send a request and read the whole response. The options are those of `Request`.
 
     Raises:
-        OSError: there is no response: no connection, or a redirect where `redirect` is "error".
+        OSError: there is no response: no connection, or no request was made of what was given.
     """
     import httpx
 
-    request = Request(resource, method=method, headers=headers, body=body)
+    request = Request(resource, **options)
     async with httpx.AsyncClient(
         verify=_ssl_context(),
         timeout=None,  # noqa: S113  Cloudflare has none either
-        follow_redirects=redirect == "follow",
+        follow_redirects=request.redirect == "follow",
     ) as client:
         try:
             reply = await client.request(
@@ -306,8 +361,6 @@ async def fetch(
             )
         except httpx.HTTPError as error:
             raise OSError(f"fetch of {request.url} failed: {error}") from error
-    if redirect == "error" and reply.has_redirect_location:
-        raise OSError(f"fetch of {request.url} failed: it redirects to {reply.headers['location']}")
     # httpx has undone the encoding, and the length with it.
     kept = [
         pair
@@ -316,7 +369,7 @@ async def fetch(
     ]
     content = None if reply.status_code in _BODILESS else reply.content
     response = Response(content, reply.status_code, reply.reason_phrase, kept)
-    response.url = str(reply.url)
+    response.url, response.redirected = str(reply.url), bool(reply.history)
     return response
 
 

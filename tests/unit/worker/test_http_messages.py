@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
-from http import HTTPMethod
+from http import HTTPMethod, HTTPStatus
+from typing import Any
 from urllib.parse import urlparse
 
 import pytest
 
-from emulator.domain.values import JsDict
 from wrangler_compat.worker.http import Request, Response
 
 
@@ -75,25 +74,24 @@ async def test_json_makes_a_response_on_the_class_and_reads_it_on_an_object() ->
     )
 
 
-async def test_json_writes_datetimes_as_javascript_does() -> None:
-    at = datetime(2026, 11, 30, 3, 4, 5, 678_901, UTC)
-    naive = at.astimezone().replace(tzinfo=None)  # Cloudflare's SDK gives naive local times
-    text = await Response.json(JsDict(at=at, naive=naive)).text()
-    assert json.loads(text) == {
-        "at": "2026-11-30T03:04:05.678Z",
-        "naive": "2026-11-30T03:04:05.678Z",
-    }
+async def test_json_is_written_as_json_dumps_writes_it() -> None:
+    assert await Response.json({"a": {"b": "é"}}).text() == '{"a": {"b": "\\u00e9"}}'
 
 
 def test_json_refuses_what_it_cannot_write() -> None:
     with pytest.raises(TypeError, match="set is not JSON serializable"):
         Response.json({1})
+    with pytest.raises(TypeError, match="datetime is not JSON serializable"):
+        Response.json({"at": datetime(2026, 11, 30, tzinfo=UTC)})
 
 
 def test_redirect_has_a_location_and_a_status_that_redirects() -> None:
     response = Response.redirect("https://elsewhere/", 307)
     assert (response.status, response.headers["location"]) == (307, "https://elsewhere/")
-    assert Response.redirect("/").status == 302
+    assert Response.redirect("https://e.com").headers["location"] == "https://e.com/"
+    assert Response.redirect("https://e.com/", HTTPStatus.SEE_OTHER).status == 303
+    with pytest.raises(TypeError, match="Invalid URL: /foo"):
+        Response.redirect("/foo")
     with pytest.raises(ValueError, match="Invalid redirect status: 200"):
         Response.redirect("/", 200)
 
@@ -158,4 +156,60 @@ async def test_replace_body_keeps_the_rest() -> None:
     other = response.replace_body("b")
     assert (other.status, other.headers["x"], await other.text()) == (418, "1", "b")
     assert await response.clone().text() == "a"
-    assert repr(response) == "Response(status=418, content_type='text/plain;charset=UTF-8')"
+    shown = "status=418, status_text=\"I'm a Teapot\", content_type='text/plain;charset=UTF-8'"
+    assert repr(response) == f"Response({shown})"
+
+
+def test_a_request_knows_what_it_was_given_and_ignores_what_cloudflare_ignores() -> None:
+    request = Request("https://t.com")
+    assert (request.url, request.cf, request.redirect) == ("https://t.com/", None, "follow")
+    assert (request.integrity, request.keepalive) == ("", False)
+    given = Request("https://t.com/", redirect="manual", cf={"cacheTtl": 5}, mode="cors")
+    for copy in (given.clone(), Request(given)):
+        assert (copy.redirect, copy.cf) == ("manual", {"cacheTtl": 5})
+    with pytest.raises(TypeError, match="Invalid URL: /x"):
+        Request("/x")
+    with pytest.raises(TypeError, match='must be one of "follow" or "manual"'):
+        Request("https://t.com/", redirect="error")
+
+
+async def test_a_body_is_read_as_a_blob_a_buffer_or_a_form_by_every_name() -> None:
+    request = Request("http://x/", method="POST", body="foobar")
+    blob = await request.blob()
+    assert (blob.content_type, await blob.text()) == ("text/plain;charset=utf-8", "foobar")
+    assert await (await Response("foobar").blob()).bytes() == b"foobar"
+    buffer = await Response("abc").buffer()
+    assert (buffer.byteLength, buffer.to_bytes(), buffer) == (3, b"abc", b"abc")
+    assert await Response("abc").memoryview() == b"abc"
+    assert await Response("abc").string() == "abc"
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    assert dict(await Response("a=1", headers=headers).formData()) == {"a": "1"}
+
+
+def test_a_response_has_the_status_text_of_its_status() -> None:
+    assert Response("x").status_text == "OK"
+    assert Response(None, 599).status_text == ""
+    assert repr(Response()) == "Response(status=200, status_text='OK')"
+    assert Response("x", None).status == 200
+    assert (Response().type, Response().redirected) == ("default", False)
+
+
+@pytest.mark.parametrize(("status", "side"), [(404, "Client"), (500, "Server")])
+def test_an_error_is_raised_for_its_status(status: int, side: str) -> None:
+    Response("x", 302).raise_for_status()
+    with pytest.raises(OSError, match=f"{status} {side} Error: "):
+        Response("x", status).raise_for_status()
+
+
+async def test_a_response_is_made_of_another_one() -> None:
+    response = Response(Response("x", 201, "Made", {"a": "b"}).js_object)
+    assert (response.status, response.status_text, response.headers["a"]) == (201, "Made", "b")
+    assert await response.text() == "x"
+    with pytest.raises(ValueError, match="no options"):
+        Response(response, 202)
+
+
+def test_a_response_with_a_web_socket_is_refused() -> None:
+    socket: Any = object()
+    with pytest.raises(NotImplementedError, match="WebSockets are not emulated"):
+        Response(None, 101, web_socket=socket)

@@ -298,6 +298,10 @@ async def test_work_that_fails_after_the_response_is_logged(
     assert "ValueError: too late" in caplog.text
 
 
+def test_there_is_no_origin_to_pass_through_to() -> None:
+    ExecutionContext().passThroughOnException()
+
+
 def test_exports_of_ctx_are_bindings_by_class_name() -> None:
     ctx = ExecutionContext({"Order": 5})
     assert ctx.exports.Order == 5
