@@ -1,15 +1,14 @@
-"""`Request`, `Response` and `fetch` as Python Workers have them (Cloudflare: Python Workers, the `workers` module).
+"""`Request` and `Response` as Python Workers have them (Cloudflare: Python Workers, the `workers` module).
 
 Cloudflare's classes wrap JavaScript's; these hold plain Python values and answer to the same names. A body
-is read once, as there. httpx is imported when `fetch` is first called.
+is read once, as there.
 """
 
 from __future__ import annotations
 
 import json
-from functools import cache
 from http import HTTPMethod, HTTPStatus
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, overload
+from typing import Any, Protocol, Self, TypeAlias, overload
 
 from wrangler_compat.worker.blob import Blob
 from wrangler_compat.worker.body import BODY_USED, ArrayBuffer, ReadableStream
@@ -17,14 +16,11 @@ from wrangler_compat.worker.form import FormData, encode_form, parse_form
 from wrangler_compat.worker.headers import Headers, HeadersInit
 from wrangler_compat.worker.url import normalised
 
-if TYPE_CHECKING:
-    import ssl
-
 Body: TypeAlias = str | bytes | Blob | FormData | ReadableStream | None
 _Bytes: TypeAlias = bytes  # inside the classes, these two are methods
 _View: TypeAlias = "memoryview[int]"
 
-_BODILESS = (101, 204, 205, 304)
+BODILESS = (101, 204, 205, 304)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _STATUSES = frozenset(HTTPStatus)
 
@@ -246,10 +242,10 @@ class Response(HttpMessage):
         status = int(status or 200)
         if not 200 <= status <= 599:
             raise ValueError(f"Responses have a status in the range of 200 to 599; got {status}.")
-        if status in _BODILESS and body in ("", b""):
+        if status in BODILESS and body in ("", b""):
             body = None  # workerd: a body without a byte counts as none
         super().__init__(body, headers)
-        if self.body is not None and status in _BODILESS:
+        if self.body is not None and status in BODILESS:
             raise TypeError(f"Response with null body status ({status}) cannot have a body.")
         self.status = status
         self.status_text: str = status_text or _phrase(status)
@@ -336,46 +332,3 @@ class Response(HttpMessage):
 
 def _phrase(status: int) -> str:
     return HTTPStatus(status).phrase if status in _STATUSES else ""
-
-
-async def fetch(resource: object, **options: Any) -> Response:
-    """Send a request and read the whole response. The options are those of `Request`.
-
-    Raises:
-        OSError: there is no response: no connection, or no request was made of what was given.
-    """
-    import httpx
-
-    request = Request(resource, **options)
-    async with httpx.AsyncClient(
-        verify=_ssl_context(),
-        timeout=None,  # noqa: S113  Cloudflare has none either
-        follow_redirects=request.redirect == "follow",
-    ) as client:
-        try:
-            reply = await client.request(
-                str(request.method),
-                request.url,
-                headers=list(request.headers.items()),
-                content=await request.bytes(),
-            )
-        except httpx.HTTPError as error:
-            raise OSError(f"fetch of {request.url} failed: {error}") from error
-    # httpx has undone the encoding, and the length with it.
-    kept = [
-        pair
-        for pair in reply.headers.multi_items()
-        if pair[0] not in ("content-encoding", "content-length")
-    ]
-    content = None if reply.status_code in _BODILESS else reply.content
-    response = Response(content, reply.status_code, reply.reason_phrase, kept)
-    response.url, response.redirected = str(reply.url), bool(reply.history)
-    return response
-
-
-@cache
-def _ssl_context() -> ssl.SSLContext:
-    """Make the context once: reading the certificates takes longer than many a request."""
-    import httpx
-
-    return httpx.create_ssl_context()

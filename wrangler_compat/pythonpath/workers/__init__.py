@@ -5,9 +5,10 @@ from wrangler_compat.worker.blob import File
 from wrangler_compat.worker.current import env, wait_until
 from wrangler_compat.worker.current import wait_until as waitUntil
 from wrangler_compat.worker.entrypoint import WorkerEntrypoint, handler
+from wrangler_compat.worker.fetching import fetch
 from wrangler_compat.worker.form import FormData
 from wrangler_compat.worker.headers import Headers
-from wrangler_compat.worker.http import Request, Response, fetch
+from wrangler_compat.worker.http import Request, Response
 
 __all__ = [
     "File",
