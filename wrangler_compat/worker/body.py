@@ -5,8 +5,9 @@ These have the names of JavaScript's `ReadableStream` and `ArrayBuffer`, which i
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Final, Self
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Final, Protocol, Self
 
 BODY_USED: Final = "Body has already been used. It can only be used once. Use tee() first if you need to read it twice."
 """workerd's words."""
@@ -38,14 +39,22 @@ class ArrayBuffer(bytes):
     to_py = to_memoryview
 
 
+class Chunks(Protocol):
+    """A content that is still coming. Who wants no more of it closes it, read or not."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+    async def __anext__(self) -> bytes: ...
+    async def aclose(self) -> None: ...
+
+
 class ReadableStream:
     """A body. `async for` gives its chunks; whoever uses it first has it alone."""
 
-    def __init__(self, content: bytes | AsyncGenerator[bytes]) -> None:
+    def __init__(self, content: bytes | Chunks) -> None:
         self._content = content
         self.used = False
 
-    def take(self) -> bytes | AsyncGenerator[bytes]:
+    def take(self) -> bytes | Chunks:
         """Give the content to whoever uses it up.
 
         Raises:
@@ -63,13 +72,17 @@ class ReadableStream:
             TypeError: it has been used.
         """
         content = self.take()
-        return content if isinstance(content, bytes) else b"".join([part async for part in content])
+        if isinstance(content, bytes):
+            return content
+        async with aclosing(content):
+            return b"".join([part async for part in content])
 
     async def __aiter__(self) -> AsyncIterator[ArrayBuffer]:
         content = self.take()
         if isinstance(content, bytes):
             yield ArrayBuffer(content)
-        else:
+            return
+        async with aclosing(content):
             async for part in content:
                 yield ArrayBuffer(part)
 
