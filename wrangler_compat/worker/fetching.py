@@ -33,7 +33,7 @@ async def fetch(resource: object, *, fetcher: object = None, **options: Any) -> 
         )
     try:
         request = Request(resource, **options)
-        sent = [pair for pair in request.headers.items() if pair[0] not in _OWN]
+        sent = [pair for pair in request.headers.items() if pair[0].lower() not in _OWN]
         content = await request.bytes()
         async with httpx.AsyncClient(
             verify=_ssl_context(),

@@ -28,8 +28,10 @@ _STATUSES = frozenset(HTTPStatus)
 class HttpMessage:
     """What a request and a response share: headers, and a body that is read once."""
 
+    _headers_class = Headers
+
     def __init__(self, body: Body, headers: HeadersInit | None) -> None:
-        self._headers = Headers(headers)
+        self._headers = self._headers_class(headers)
         self._body = self._extract(body)
 
     def _extract(self, body: Body) -> ReadableStream | None:
