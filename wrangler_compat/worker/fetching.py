@@ -1,9 +1,8 @@
-"""`fetch` of Python Workers. httpx is imported when it is first called."""
+"""`fetch` of Python Workers. httpx and its like are imported when it is first called."""
 
 from __future__ import annotations
 
 from functools import cache
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, Final
 
 from wrangler_compat.worker.http import BODILESS, Request, Response
@@ -25,6 +24,8 @@ async def fetch(resource: object, *, fetcher: object = None, **options: Any) -> 
     Raises:
         OSError: there is no response, whatever the reason (Pyodide: pyfetch).
     """
+    from http.cookiejar import CookieJar, DefaultCookiePolicy
+
     import httpx
 
     if fetcher is not None:
