@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from wrangler_compat.worker.entrypoint import ExecutionContext
 
-VERSIONS: Final = {"version": "3.0", "spec_version": "2.4"}
+VERSIONS: Final = {"version": "3.0", "spec_version": "2.0"}
+"""Those of Cloudflare's SDK. Before 2.4 Starlette listens for the disconnect, and ends a stream at once."""
 
 GONE_GRACE_S = 30
 """How long an application goes on for a client that has gone (Cloudflare: Workers, `waitUntil`)."""

@@ -215,10 +215,7 @@ async def test_an_application_is_told_that_its_client_has_gone(
     assert not caplog.records
 
 
-async def test_an_application_that_goes_on_for_nobody_is_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(asgi, "GONE_GRACE_S", 0)
+async def test_a_stream_of_starlette_is_ended_when_its_client_goes() -> None:
     ended = asyncio.Event()
 
     async def chunks() -> AsyncGenerator[str]:
@@ -242,7 +239,7 @@ async def test_an_application_that_goes_on_for_nobody_is_ended(
     assert ended.is_set()
 
 
-async def test_a_stream_that_nobody_begins_to_read_is_ended_too(
+async def test_an_application_that_goes_on_for_nobody_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(asgi, "GONE_GRACE_S", 0)
