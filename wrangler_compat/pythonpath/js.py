@@ -1,5 +1,60 @@
 """Pyodide's `js`, as far as Python Workers commonly use it. Re-exports only."""
 
-from wrangler_compat.worker.javascript import JSON, Object, console
+from wrangler_compat.worker.body import ArrayBuffer, ReadableStream
+from wrangler_compat.worker.body import ArrayBuffer as Uint8Array
+from wrangler_compat.worker.javascript import (
+    JSON,
+    AbortController,
+    Array,
+    Date,
+    HTMLRewriter,
+    Math,
+    Object,
+    Promise,
+    TransformStream,
+    WebSocketPair,
+    caches,
+    console,
+    crypto,
+    performance,
+    setTimeout,
+)
+from wrangler_compat.worker.javascript_http import (
+    URL,
+    Blob,
+    FormData,
+    Headers,
+    Request,
+    Response,
+    URLSearchParams,
+    fetch,
+)
 
-__all__ = ["JSON", "Object", "console"]
+__all__ = [
+    "JSON",
+    "URL",
+    "AbortController",
+    "Array",
+    "ArrayBuffer",
+    "Blob",
+    "Date",
+    "FormData",
+    "HTMLRewriter",
+    "Headers",
+    "Math",
+    "Object",
+    "Promise",
+    "ReadableStream",
+    "Request",
+    "Response",
+    "TransformStream",
+    "URLSearchParams",
+    "Uint8Array",
+    "WebSocketPair",
+    "caches",
+    "console",
+    "crypto",
+    "fetch",
+    "performance",
+    "setTimeout",
+]

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from typing import TYPE_CHECKING
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Final
 
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as IncomingRequest
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.responses import Response as OutgoingResponse
 
 from emulator.errors import PayloadTooLarge
@@ -24,12 +25,16 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
+    from wrangler_compat.worker.body import Chunks
     from wrangler_compat.worker.entrypoint import Worker
 
 NO_HANDLER = (
     "Handler does not export a fetch() function.\n\n"
     "This Worker answers no requests: it has no class `Default(WorkerEntrypoint)` with a `fetch`, and no `on_fetch`.\n"
 )
+
+_FRAMING: Final = ("content-length", "transfer-encoding")
+"""What says how long a body is. That is the server's to say, and a second saying would end the connection."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,22 +55,27 @@ class WorkerApp:
             outgoing: OutgoingResponse = PlainTextResponse(f"{error.message}\n", 413)
         else:
             if self._worker.handles("fetch"):
-                outgoing = await self._answer(_request(incoming, body))
+                outgoing = await self._answer(incoming, body)
             else:
                 outgoing = PlainTextResponse(NO_HANDLER, 404)
         await outgoing(scope, receive, send)
 
-    async def _answer(self, request: Request) -> OutgoingResponse:
-        task = asyncio.ensure_future(self._fetch(request))
+    async def _answer(self, incoming: IncomingRequest, body: bytes) -> OutgoingResponse:
+        task = asyncio.ensure_future(self._fetch(incoming, body))
         self._worker.ctx.wait_until(task)  # keeps it, whatever becomes of this one
         return await asyncio.shield(task)
 
-    async def _fetch(self, request: Request) -> OutgoingResponse:
+    async def _fetch(self, incoming: IncomingRequest, body: bytes) -> OutgoingResponse:
         try:
+            request = _request(incoming, body)
             response = await self._worker.fetch(request)
-            return outgoing(response.status, response.headers.items(), response.body or b"")
+            content = b"" if response.body is None else response.body.take()
+            headers = response.headers.items()
+            if isinstance(content, bytes):
+                return outgoing(response.status, headers, content)
+            return _Streamed(response.status, headers, content)
         except Exception:
-            _log.exception("fetch of %s %s failed", request.method, request.url)
+            _log.exception("fetch of %s %s failed", incoming.method, incoming.url)
             return PlainTextResponse(traceback.format_exc(), 500)
 
 
@@ -82,11 +92,31 @@ def _request(incoming: IncomingRequest, body: bytes) -> Request:
     )
 
 
+class _Streamed(StreamingResponse):
+    """What is sent of a response that is still coming. It is told when nobody wants it any more."""
+
+    def __init__(self, status: int, headers: Iterable[tuple[str, str]], chunks: Chunks) -> None:
+        super().__init__(chunks, status)
+        self.raw_headers = _raw(headers)
+        self._chunks = chunks
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self._chunks):
+            await super().__call__(scope, receive, send)
+
+
 def outgoing(status: int, headers: Iterable[tuple[str, str]], body: bytes) -> OutgoingResponse:
     """What is sent of a response that user code has made. Its length is counted, whatever its headers say."""
-    kept = [(name.lower(), value) for name, value in headers if name.lower() != "content-length"]
-    if status not in (204, 304):
-        kept.append(("content-length", str(len(body))))
     answer = OutgoingResponse(body, status)
-    answer.raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in kept]
+    answer.raw_headers = _raw(headers)
+    if status not in (204, 304):
+        answer.raw_headers.append((b"content-length", str(len(body)).encode()))
     return answer
+
+
+def _raw(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    return [
+        (name.lower().encode("latin-1"), value.encode("latin-1"))
+        for name, value in headers
+        if name.lower() not in _FRAMING
+    ]

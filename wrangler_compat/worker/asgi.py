@@ -6,30 +6,38 @@ On Cloudflare an application is started and shut down around every request. Here
 once, when it is first asked, and shuts it down at its own end: what an application prepares lasts, as on any server.
 Outside of a Worker, as in a test of one handler, an application lives for its request.
 
-A response is collected and handed over when it is complete. What the application still does then, such as background
-tasks, goes on as `waitUntil` work.
+A response that the application sends as one message is handed over as a whole. One that comes in several (`more_body`)
+is a stream: each chunk is taken before the next one is asked for, so that nothing piles up before a slow client, and a
+client that goes away is told to the application, which then has half a minute to end. What it still does after its
+response, such as background tasks, goes on as `waitUntil` work.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import unquote, urlsplit
 
+from starlette.requests import ClientDisconnect
+
 from wrangler_compat.worker import current
+from wrangler_compat.worker.body import ReadableStream
 from wrangler_compat.worker.http import Request, Response
+from wrangler_compat.worker.url import DEFAULT_PORTS
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Scope
 
     from wrangler_compat.worker.entrypoint import ExecutionContext
 
-VERSIONS: Final = {"version": "3.0", "spec_version": "2.4"}
+VERSIONS: Final = {"version": "3.0", "spec_version": "2.0"}
+"""Those of Cloudflare's SDK. Before 2.4 Starlette listens for the disconnect, and ends a stream at once."""
 
-_PORTS: Final = {"http": 80, "https": 443}
+GONE_GRACE_S = 30
+"""How long an application goes on for a client that has gone (Cloudflare: Workers, `waitUntil`)."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,12 +52,14 @@ async def fetch(
     """
     if not _serving:
         async with applications():
-            response, work = await _ask(app, request, env)
-            await work
+            response, ending = await _ask(app, request, env)
+            if response.body is not None:  # a stream would outlive the application
+                response = response.replace_body(await response.bytes())
+            await ending
             return response
-    response, work = await _ask(app, request, env)
+    response, ending = await _ask(app, request, env)
     wait_until = current.wait_until if ctx is None else ctx.wait_until
-    wait_until(work)
+    wait_until(ending)
     return response
 
 
@@ -119,8 +129,8 @@ _serving: list[dict[int, _Lifespan]] = []
 """The applications of the Workers that run, by identity; tests may stack Workers."""
 
 
-async def _ask(app: ASGIApp, request: Request, env: Any) -> tuple[Response, asyncio.Future[None]]:
-    """Give the complete response, and what the application still does after it."""
+async def _ask(app: ASGIApp, request: Request, env: Any) -> tuple[Response, Awaitable[None]]:
+    """Give the response, whole or as a stream, and what the application still does after it."""
     started = _serving[-1]
     if id(app) not in started:
         started[id(app)] = _Lifespan(app)
@@ -130,53 +140,120 @@ async def _ask(app: ASGIApp, request: Request, env: Any) -> tuple[Response, asyn
     scope = {**_scope(request), "env": env, "state": dict(lifespan.state)}
     work = asyncio.ensure_future(_run(app, scope, exchange))
     try:
-        await asyncio.wait({work, exchange.complete}, return_when=asyncio.FIRST_COMPLETED)
-    except asyncio.CancelledError:
+        await asyncio.wait({work, exchange.answered}, return_when=asyncio.FIRST_COMPLETED)
+        if not exchange.answered.done():
+            await work
+            raise RuntimeError("The application returned without a complete response.")
+        return exchange.response(), _end(work, exchange)
+    except BaseException:
         work.cancel()
         raise
-    if not exchange.complete.done():
-        await work
-        raise RuntimeError("The application returned without a complete response.")
-    return exchange.response(), work
 
 
 async def _run(app: ASGIApp, scope: Scope, exchange: _Exchange) -> None:
-    await app(scope, exchange.receive, exchange.send)
+    try:
+        await app(scope, exchange.receive, exchange.send)
+    finally:
+        exchange.end()
+
+
+async def _end(work: asyncio.Future[None], exchange: _Exchange) -> None:
+    """Wait until the application has ended; for a client that has gone not for ever."""
+    leaving = asyncio.ensure_future(exchange.left.wait())
+    await asyncio.wait((work, leaving), return_when=asyncio.FIRST_COMPLETED)
+    leaving.cancel()
+    await asyncio.wait((work,), timeout=GONE_GRACE_S)
+    work.cancel()
+    try:
+        await work
+    except (ClientDisconnect, _ClientGone):
+        _log.debug("the client of %r has gone", exchange)
+
+
+class _ClientGone(OSError):
+    """What an application's `send` raises when nobody listens any more (ASGI 2.4)."""
 
 
 class _Exchange:
-    """One request and its response, as an application receives and sends them."""
+    """One request and its response, as an application receives and sends them; and the chunks of a streamed one."""
 
     def __init__(self, body: bytes) -> None:
         self._unread: list[bytes] = [body]
         self._status = 0
         self._headers: list[tuple[str, str]] = []
-        self._body = bytearray()
-        self.complete: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._whole: bytes | None = None
+        self._is_complete = False
+        self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
+        self._wanted = asyncio.Event()
+        self._over = asyncio.Event()
+        self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.left = asyncio.Event()
+        self._wanted.set()
 
     async def receive(self) -> Message:
-        """Give the request's body; after it, the end of the connection, once the response is complete."""
+        """Give the request's body; after it, the end of the connection, once the response is complete or unwanted."""
         if self._unread:
             return {"type": "http.request", "body": self._unread.pop(), "more_body": False}
-        await asyncio.shield(self.complete)
+        await self._over.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Take a part of the response."""
+        """Take a part of the response.
+
+        Raises:
+            OSError: the client has gone.
+        """
         if message["type"] == "http.response.start":
             self._status = message["status"]
             self._headers = [
                 (name.decode("latin-1"), value.decode("latin-1"))
                 for name, value in message.get("headers", ())
             ]
-        elif message["type"] == "http.response.body":
-            self._body += message.get("body", b"")
-            if not message.get("more_body", False) and not self.complete.done():
-                self.complete.set_result(None)
+        elif message["type"] == "http.response.body" and not self._is_complete:
+            await self._take(bytes(message.get("body", b"")), more=message.get("more_body", False))
+
+    async def _take(self, content: bytes, *, more: bool) -> None:
+        if not self.answered.done():
+            self.answered.set_result(None)
+            if not more:
+                self._whole = content
+        await self._wanted.wait()
+        if self.left.is_set():
+            raise _ClientGone("The client has gone.")
+        if content and self._whole is None:
+            self._chunks.put_nowait(content)
+            self._wanted.clear()
+        if not more:
+            self._is_complete = True
+            self.end()
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self._over.set()
+        self._chunks.put_nowait(b"")
 
     def response(self) -> Response:
-        """The response, which is complete."""
-        return Response(bytes(self._body) or None, self._status, headers=self._headers)
+        """The response; what is still to come of it is a stream."""
+        body = ReadableStream(self) if self._whole is None else self._whole or None
+        return Response(body, self._status, headers=self._headers)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        self._wanted.set()
+        chunk = await self._chunks.get()
+        if not chunk:
+            self.end()
+            raise StopAsyncIteration
+        return chunk
+
+    async def aclose(self) -> None:
+        """Nobody listens any more."""
+        if not self._over.is_set():
+            self.left.set()
+        self._over.set()
+        self._wanted.set()
 
 
 def _scope(request: Request) -> Scope:
@@ -195,6 +272,6 @@ def _scope(request: Request) -> Scope:
             (name.lower().encode("latin-1"), value.encode("latin-1"))
             for name, value in request.headers.items()
         ],
-        "server": (url.hostname or "", url.port or _PORTS.get(url.scheme)),
+        "server": (url.hostname or "", url.port or DEFAULT_PORTS.get(url.scheme)),
         "client": None,
     }

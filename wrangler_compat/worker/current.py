@@ -9,11 +9,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from wrangler_compat.worker.env import Env
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Generator
+    from collections.abc import Awaitable, Generator, Mapping
 
     from wrangler_compat.worker.entrypoint import ExecutionContext
-    from wrangler_compat.worker.env import Env
 
 
 class Surroundings(NamedTuple):
@@ -34,6 +35,18 @@ def running(env: Env, ctx: ExecutionContext) -> Generator[None]:
         yield
     finally:
         _running.pop()
+
+
+@contextmanager
+def patched(values: Mapping[str, object]) -> Generator[None]:
+    """Let `workers.env` have these values, too, as long as the context lasts.
+
+    Raises:
+        RuntimeError: no Worker runs.
+    """
+    here = _surroundings("patch_env")
+    with running(Env({**vars(here.env), **values}, {}), here.ctx):
+        yield
 
 
 def _surroundings(name: str) -> Surroundings:

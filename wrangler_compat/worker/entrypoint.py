@@ -39,6 +39,9 @@ class ExecutionContext:
 
     waitUntil = wait_until  # noqa: N815
 
+    def passThroughOnException(self) -> None:  # noqa: N802
+        """Do nothing: there is no origin behind the Worker that could answer in its place."""
+
     async def drain(self) -> None:
         """Wait until nothing runs on."""
         while self._tasks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, MutableMapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,10 @@ from emulator.testing.clock import VirtualClock
 from wrangler_compat.config import load_config
 from wrangler_compat.project import open_project
 from wrangler_compat.worker import asgi
-from wrangler_compat.worker.entrypoint import ExecutionContext
+from wrangler_compat.worker.app import WorkerApp
+from wrangler_compat.worker.entrypoint import ExecutionContext, Worker, WorkerEntrypoint
 from wrangler_compat.worker.env import Env
-from wrangler_compat.worker.http import Request
+from wrangler_compat.worker.http import Request, Response
 
 ENV = Env({"GREETING": "Hello"}, {})
 
@@ -59,7 +60,7 @@ async def test_starlette_sees_the_request_and_the_worker_its_response() -> None:
         "url": "https://shop.example:8443/a b/c?d=1&d=%C3%A9",
         "path": "/a b/c",
         "query": [["d", "1"], ["d", "é"]],
-        "accept": ["a/b", "c/d"],
+        "accept": ["a/b, c/d"],
         "body": {"n": 1},
         "greeting": "Hello",
     }
@@ -96,7 +97,7 @@ async def test_each_cookie_has_a_header_of_its_own() -> None:
     assert [cookie.partition(";")[0] for cookie in cookies] == ["a=1", "b=2"]
 
 
-async def test_a_streamed_response_is_collected() -> None:
+async def test_outside_of_a_worker_a_streamed_response_is_collected() -> None:
     async def chunks() -> AsyncGenerator[str]:
         for number in range(3):
             yield f"{number}\n"
@@ -107,6 +108,176 @@ async def test_a_streamed_response_is_collected() -> None:
     response = await asgi.fetch(app_of(endpoint), Request("http://localhost/"), ENV)
     assert await response.text() == "0\n1\n2\n"
     assert response.headers["content-type"].startswith("text/event-stream")
+
+
+class Client:
+    """A client of a Worker whose only application is `app`: it takes chunks one by one, and leaves."""
+
+    def __init__(self, app: Any) -> None:
+        self.ctx = ExecutionContext()
+        self.app = app
+        self.sent: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+        self.left = asyncio.Event()
+        self._received = False
+
+    async def ask(self) -> None:
+        class Default(WorkerEntrypoint):
+            async def fetch(_self, request: Request) -> Response:  # noqa: N805
+                return await asgi.fetch(self.app, request, ENV, self.ctx)
+
+        scope: dict[str, Any] = {
+            "type": "http", "method": "GET", "path": "/", "raw_path": b"/", "query_string": b"",
+            "headers": [], "scheme": "http", "server": ("x", 80), "http_version": "1.1",
+        }  # fmt: skip
+        await WorkerApp(Worker(Default, ENV, self.ctx))(scope, self.receive, self.sent.put)
+
+    async def receive(self) -> dict[str, Any]:
+        if not self._received:
+            self._received = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+
+async def test_a_streamed_response_is_sent_as_it_comes() -> None:
+    go_on = asyncio.Event()
+
+    async def chunks() -> AsyncGenerator[str]:
+        yield "first"
+        await go_on.wait()
+        yield "second"
+
+    async def endpoint(_: AppRequest) -> StreamingResponse:
+        return StreamingResponse(chunks(), headers={"content-length": "11", "x": "y"})
+
+    client = Client(app_of(endpoint))
+    async with asgi.applications():
+        asking = asyncio.create_task(client.ask())
+        start = await client.sent.get()
+        assert (start["status"], start["headers"]) == (200, [(b"x", b"y")])
+        assert (await client.sent.get())["body"] == b"first"
+        go_on.set()
+        assert (await client.sent.get())["body"] == b"second"
+        assert await client.sent.get() == {
+            "type": "http.response.body",
+            "body": b"",
+            "more_body": False,
+        }
+        await asking
+        await client.ctx.drain()
+
+
+async def test_an_application_waits_for_its_client_to_take_a_chunk() -> None:
+    made: list[int] = []
+
+    async def chunks() -> AsyncGenerator[str]:
+        for number in range(5):
+            made.append(number)
+            yield str(number)
+
+    async def endpoint(_: AppRequest) -> StreamingResponse:
+        return StreamingResponse(chunks())
+
+    ctx = ExecutionContext()
+    async with asgi.applications():
+        response = await asgi.fetch(app_of(endpoint), Request("http://localhost/"), ENV, ctx)
+        assert response.body is not None
+        taken = aiter(response.body)
+        assert await anext(taken) == b"0"
+        assert made[2:] == []
+        assert [chunk async for chunk in taken] == [b"1", b"2", b"3", b"4"]
+        await ctx.drain()
+
+
+async def test_an_application_is_told_that_its_client_has_gone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        await receive()
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        told.append((await receive())["type"])
+        await send({"type": "http.response.body", "body": b"y", "more_body": True})
+
+    client = Client(app)
+    async with asgi.applications():
+        asking = asyncio.create_task(client.ask())
+        while (await client.sent.get()).get("body") != b"x":
+            pass
+        client.left.set()
+        with caplog.at_level(logging.INFO):
+            await asking
+            await client.ctx.drain()
+    assert told == ["http.disconnect"]
+    assert not caplog.records
+
+
+async def test_a_stream_of_starlette_is_ended_when_its_client_goes() -> None:
+    ended = asyncio.Event()
+
+    async def chunks() -> AsyncGenerator[str]:
+        try:
+            yield "x"
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def endpoint(_: AppRequest) -> StreamingResponse:
+        return StreamingResponse(chunks())
+
+    client = Client(app_of(endpoint))
+    async with asgi.applications():
+        asking = asyncio.create_task(client.ask())
+        while (await client.sent.get()).get("body") != b"x":
+            pass
+        client.left.set()
+        await asking
+        await client.ctx.drain()
+    assert ended.is_set()
+
+
+async def test_an_application_that_goes_on_for_nobody_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asgi, "GONE_GRACE_S", 0)
+    told: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        await receive()
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        told.append((await receive())["type"])
+        await asyncio.Event().wait()
+
+    client = Client(app)
+    client.left.set()
+    async with asgi.applications():
+        await client.ask()
+        await client.ctx.drain()
+    assert told == ["http.disconnect"]
+
+
+async def test_a_stream_whose_application_fails_ends_and_the_error_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def chunks() -> AsyncGenerator[str]:
+        yield "x"
+        raise ZeroDivisionError("boom")
+
+    async def endpoint(_: AppRequest) -> StreamingResponse:
+        return StreamingResponse(chunks())
+
+    ctx = ExecutionContext()
+    async with asgi.applications():
+        with caplog.at_level(logging.ERROR):
+            response = await asgi.fetch(app_of(endpoint), Request("http://localhost/"), ENV, ctx)
+            assert await response.text() == "x"
+            await ctx.drain()
+    assert "boom" in caplog.text
 
 
 async def test_fastapi_answers_with_what_its_functions_return() -> None:

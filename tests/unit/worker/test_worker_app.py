@@ -33,8 +33,8 @@ def class_with(fetch: Callable[..., object]) -> type[WorkerEntrypoint]:
     return type("Default", (WorkerEntrypoint,), {"fetch": fetch})
 
 
-def body_as_text(_self: object, request: Request) -> Response:
-    return Response(repr(request.body))
+async def body_as_text(_self: object, request: Request) -> Response:
+    return Response("None" if request.body is None else repr(await request.bytes()))
 
 
 def not_a_response(_self: object, _request: Request) -> object:
@@ -91,6 +91,24 @@ async def test_every_header_and_byte_of_the_response_is_sent() -> None:
     assert answer.headers.get_list("set-cookie") == ["a=1", "b=2"]
     assert answer.headers.get_list("content-length") == ["2"]
     assert "content-type" not in answer.headers
+
+
+async def test_the_framing_that_a_response_asks_for_is_the_servers() -> None:
+    def fetch(_self: object, _request: Request) -> Response:
+        return Response("abc", headers={"Transfer-Encoding": "chunked", "Content-Length": "10"})
+
+    answer = await ask(worker_of(class_with(fetch)))
+    assert (answer.text, answer.headers["content-length"]) == ("abc", "3")
+    assert "transfer-encoding" not in answer.headers
+
+
+async def test_a_header_that_cannot_be_sent_gives_500_with_the_traceback() -> None:
+    def fetch(_self: object, _request: Request) -> Response:
+        return Response("abc", headers={"a b": "1"})
+
+    answer = await ask(worker_of(class_with(fetch)))
+    assert answer.status_code == 500
+    assert "ValueError: 'a b' is no name of a header." in answer.text
 
 
 async def test_a_response_without_a_body_has_no_length() -> None:
@@ -155,6 +173,17 @@ async def test_a_fetch_that_returns_no_response_is_told_so() -> None:
     answer = await ask(worker_of(class_with(not_a_response)))
     assert answer.status_code == 500
     assert "TypeError: fetch returned {'a': 1}; expected a Response." in answer.text
+
+
+async def test_a_response_that_was_read_is_not_sent() -> None:
+    async def fetch(_self: object, _request: Request) -> Response:
+        response = Response("secret")
+        await response.text()
+        return response
+
+    answer = await ask(worker_of(class_with(fetch)))
+    assert answer.status_code == 500
+    assert "TypeError: Body has already been used. It can only be used once." in answer.text
 
 
 @pytest.mark.parametrize("default", [WorkerEntrypoint, SimpleNamespace()])
@@ -267,6 +296,10 @@ async def test_work_that_fails_after_the_response_is_logged(
         await ctx.drain()
     assert "waitUntil: the work failed" in caplog.text
     assert "ValueError: too late" in caplog.text
+
+
+def test_there_is_no_origin_to_pass_through_to() -> None:
+    ExecutionContext().passThroughOnException()
 
 
 def test_exports_of_ctx_are_bindings_by_class_name() -> None:

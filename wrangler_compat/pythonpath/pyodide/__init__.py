@@ -1,1 +1,1 @@
-"""The folder of `pyodide.ffi`; nothing else of Pyodide exists outside of it."""
+"""The folder of `pyodide.ffi` and `pyodide.http`; nothing else of Pyodide exists outside of it."""
