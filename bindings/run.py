@@ -260,6 +260,8 @@ class Run:
     terminate = cancel
     returnValue = return_value  # noqa: N815 - the Workflow SDK's spelling
     wakeUp = wake_up  # noqa: N815
+    streamInfo = stream_info  # noqa: N815
+    listStreams = list_streams  # noqa: N815
 
 
 def check_reason(reason: object) -> str:

@@ -378,6 +378,8 @@ class WorkflowStep:
     sleepUntil = sleep_until  # noqa: N815 - Cloudflare's JavaScript spelling
     waitForEvent = wait_for_event  # noqa: N815
     getWritable = get_writable  # noqa: N815
+    withRollback = with_rollback  # noqa: N815
+    rollbackAll = rollback_all  # noqa: N815
 
 
 class StepOptions(msgspec.Struct, frozen=True):

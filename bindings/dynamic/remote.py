@@ -146,6 +146,7 @@ class RemoteRun:
             return
         if max(len(self._asks), len(self._hooks)) >= MOST_ASKS:
             self._process.kill(f"has asked for more than {MOST_ASKS} steps or hooks at a time")
+            return
         self._process.carry(size_bytes)
         # Tasks begin in the order in which they are made, so steps are counted as they are in the process.
         task = asyncio.ensure_future(self._answer(ask))

@@ -52,6 +52,7 @@ class HostService:
             return
         if len(self._asked) >= MOST_QUESTIONS:
             self._process.kill(f"has asked more than {MOST_QUESTIONS} questions at a time")
+            return
         self._process.carry(size_bytes)
         task = asyncio.create_task(self._answer(asked.run, asked.ask, asked.call))
         self._asked[asked.ask] = task

@@ -83,7 +83,7 @@ MAX_REASON_UNITS: Final = 512
 DEFAULT_INSTANCE_STEPS: Final = 10_000
 """Limits. `limits.steps` in the wrangler file changes it."""
 MAX_INSTANCE_STEPS: Final = 25_000
-"""Limits: the most that `limits.steps` may say."""
+"""Limits: the most that `limits.steps` may say on Cloudflare. Here more is allowed, with a warning."""
 MAX_STEP_RETRIES: Final = 10_000
 """Limits: the most that `retries.limit` may say."""
 MAX_RETRY_DELAY_MS: Final = 365 * DAY_MS

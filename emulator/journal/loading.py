@@ -76,7 +76,10 @@ class Loading:
 def _pieces(key: InstanceKey) -> Asking[Found]:
     """Read an instance that is too large for one text."""
     [(row,)] = yield "row", key._asdict()
-    [(number, sizes)] = yield "sizes", key._asdict()
+    measured = yield "sizes", key._asdict()
+    if not measured:
+        return {}  # it has been deleted since it was found to be too large
+    [(number, sizes)] = measured
     journal: list[tuple[int, Entry]] = []
     try:
         for first, last in _spans(from_json(sizes, list[tuple[int, int]])):

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING
 
 from emulator.domain.cron import parse_cron
 from emulator.domain.duration import retention_ms, unknown_unit
-from emulator.domain.limits import DAY_MS, DEFAULT_RETENTION_MS, MAX_RETENTION_MS
+from emulator.domain.limits import (
+    DAY_MS,
+    DEFAULT_RETENTION_MS,
+    MAX_INSTANCE_STEPS,
+    MAX_RETENTION_MS,
+)
 from emulator.errors import InvalidCron, InvalidRetention
 from wrangler_compat.config.document import read_document
 from wrangler_compat.config.locate import find_config
 from wrangler_compat.config.model import Retention, WorkerConfig, WorkflowConfig
 from wrangler_compat.config.reading import Reader, given_text
 from wrangler_compat.config.schema import (
-    MAX_PRODUCTION_STEPS,
     SETTINGS,
     DefaultRetention,
     Section,
@@ -175,11 +179,11 @@ class _Loading:
 
     def _defined(self, entry: WorkflowSettings, class_name: str, at: KeyPath) -> WorkflowConfig:
         step_limit = entry.limits and entry.limits.steps
-        if step_limit is not None and step_limit > MAX_PRODUCTION_STEPS:
+        if step_limit is not None and step_limit > MAX_INSTANCE_STEPS:
             self.reader.warn(
                 (*at, "limits", "steps"),
                 f'"{entry.name}" has a step limit of {step_limit:,}, which exceeds the production maximum of '
-                f"{MAX_PRODUCTION_STEPS:,}. This configuration may not work when deployed.",
+                f"{MAX_INSTANCE_STEPS:,}. This configuration may not work when deployed.",
             )
         schedules = self._crons(entry.schedules or [], (*at, "schedules"))
         return WorkflowConfig(

@@ -9,7 +9,6 @@ from msgspec import Meta
 
 from emulator.errors import InvalidWorkflowName
 
-MAX_PRODUCTION_STEPS = 25_000
 SETTINGS = ("limits", "concurrency", "schedules", "default_retention", "jurisdiction")
 """What only the script that defines a workflow may set."""
 

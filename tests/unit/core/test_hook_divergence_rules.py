@@ -11,9 +11,9 @@ from tests.unit.core.test_hook_rules import opened, opens, started
 from tests.unit.core.vocabulary import LIVE, Case
 
 
-def opens_another(token: str = "order:2") -> HookRequested:
+def opens_another(token: str = "order:2", hook_id: str = "h9") -> HookRequested:
     step = StepKey(StepKind.HOOK, step_name(token, None), 1)
-    return HookRequested(LIVE, step, HookRequest("h9", token))
+    return HookRequested(LIVE, step, HookRequest(hook_id, token))
 
 
 def replayed(case: Case) -> Case:
@@ -29,6 +29,15 @@ def test_another_token_in_a_replay_errors_the_instance_and_frees_the_old_one() -
     assert '"token order:2-1"' in fact.error.message
     assert '"token order:1-1"' in fact.error.message
     assert case.last.hooks["h1"].stage is HookStage.RELEASED
+
+
+def test_what_was_expected_is_the_first_hook_that_the_replay_has_not_opened() -> None:
+    case = replayed(opened().when(opens_another(hook_id="h2")))
+    case.when(opens(), opens_another("order:3"))
+    fact = case.last.entries[-1][1].fact
+    assert isinstance(fact, WorkflowFailed)
+    assert '"token order:2-1"' in fact.error.message
+    assert '"token order:1-1"' not in fact.error.message
 
 
 def test_a_replay_that_opens_the_old_hook_first_may_open_another() -> None:

@@ -188,6 +188,13 @@ def test_a_wait_from_before_the_step_keeps_what_it_took() -> None:
     assert case.resolved == [take(1)]
 
 
+def test_a_restart_from_the_wait_that_took_a_payload_gives_it_back() -> None:
+    case = opened().when(receives(), resumes(), RestartRequested(take(1)))
+    assert EventReceived(CHANNEL, ONE) in [each.fact for _, each in case.last.entries]
+    case.and_slot().when(opens(), receives())
+    assert case.resolved == [take(1)]
+
+
 def test_a_conflict_from_before_the_step_stays_and_one_from_after_is_asked_anew() -> None:
     case = done(started().when(opens(2, holder=held_by("2"))), "a")
     case.when(opens(3, holder=held_by("2"))).when(RestartRequested(A))

@@ -1,13 +1,24 @@
-"""Coming back to a wait for a payload that was cancelled: its timeout is the new one, in every replay."""
+"""Waits for payloads: what ends them, and coming back to one that was cancelled, whose timeout is the new one in every replay."""
 
 from __future__ import annotations
 
 import pytest
 
-from emulator.core.inputs import Recovered, TimerFired
-from emulator.domain.entries import WaitAbandoned, WaitStarted
-from tests.unit.core.test_hook_rules import CHANNEL, hook, opened, opens, receives, resumes, take
-from tests.unit.core.vocabulary import Case, abandons
+from emulator.core.inputs import HookRequested, ReceiveRequested, Recovered, TimerFired
+from emulator.domain.entries import HookDisposed, WaitAbandoned, WaitStarted
+from emulator.domain.steps import StepKey, StepKind
+from tests.unit.core.test_hook_rules import (
+    CHANNEL,
+    disposes,
+    hook,
+    opened,
+    opens,
+    receives,
+    resumes,
+    take,
+    wants,
+)
+from tests.unit.core.vocabulary import LIVE, Case, abandons, asks_sleep, asks_wait
 
 NAME = hook().label
 
@@ -48,3 +59,15 @@ def test_a_replay_comes_back_to_what_was_said_last() -> None:
         case.when(abandons(take(1)), receives(timeout_ms=100, again=again))
         assert not case.last.entries
     case.then_armed(**{NAME: 130})
+
+
+def test_disposing_of_a_hook_ends_no_wait_but_its_own() -> None:
+    other = hook(1, "b")
+    case = opened().when(HookRequested(LIVE, other, wants("hb", "b")))
+    case.when(asks_wait("w", "payment"), asks_sleep("s"))
+    case.when(ReceiveRequested(LIVE, StepKey(StepKind.WAIT, other.label, 1), "hb"))
+    case.when(disposes()).then(hook(), HookDisposed())
+
+
+def test_disposing_of_a_hook_does_not_end_a_wait_that_was_cancelled() -> None:
+    cancelled(None).when(disposes()).then(hook(), HookDisposed())

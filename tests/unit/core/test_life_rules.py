@@ -18,6 +18,7 @@ from emulator.core.inputs import (
     PauseRequested,
     Recovered,
     ResumeRequested,
+    RollbackRaised,
     RunParked,
     RunRaised,
     RunReturned,
@@ -344,3 +345,13 @@ def test_a_stop_in_good_order_takes_a_handler_s_attempt_back() -> None:
     rollback = case.state.rollback
     assert rollback is not None
     assert (rollback.attempt, rollback.in_flight) == (1, True)
+
+
+def test_a_stop_in_good_order_takes_nothing_back_between_a_handler_s_attempts() -> None:
+    case = running().when(asks_do("a", rollback=CONFIG), returns("a"), RunRaised(LIVE, BOOM))
+    case.when(RollbackRaised(LIVE, A, 1, BOOM)).then_armed(a=100)
+    case.when(ShutdownRequested()).then(Interrupt())
+
+
+def test_a_stop_in_good_order_changes_nothing_after_the_end() -> None:
+    running().when(asks_do("a"), RunReturned(LIVE, ONE), ShutdownRequested()).then_nothing()

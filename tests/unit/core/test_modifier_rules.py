@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from emulator.core.effects import InvokeAttempt, ResolveStep
-from emulator.core.inputs import CreateRequested, EventSent, RestartRequested
+from emulator.core.inputs import CreateRequested, EventSent, RestartRequested, RunReturned
 from emulator.core.modifiers import TIMED_OUT, Modifiers, ModifiersChanged
 from emulator.domain.entries import (
     AttemptFailed,
@@ -26,6 +26,7 @@ from emulator.errors import InvalidInput
 from tests.unit.core.vocabulary import (
     BOOM,
     CONFIG,
+    LIVE,
     NULL,
     ONE,
     Case,
@@ -173,3 +174,10 @@ def test_an_instance_that_is_not_modified_starts_as_ever() -> None:
     case = given().when(CreateRequested()).and_slot()
     case.then(WorkflowStarted(), WorkflowRunning(), *case.last.effects)
     assert case.state.modifiers is None
+
+
+def test_events_that_are_arranged_after_the_end_come_with_a_restart() -> None:
+    case = running().when(RunReturned(LIVE, ONE))
+    case.when(ModifiersChanged(PAID)).then_nothing()
+    case.when(RestartRequested()).and_slot().when(asks_wait("w"))
+    assert case.resolved == [W]

@@ -217,6 +217,7 @@ def test_what_another_attempt_of_a_handler_says_is_stale() -> None:
     case.when(undone("a", 1)).then_nothing()
     case.when(not_undone("b", 2)).then_nothing()
     case.when(undone("b"), undone("b")).then_nothing()
+    two_steps().when(FAIL, not_undone("b"), undone("b")).then_nothing()
     two_steps().when(undone("b")).then_nothing()
 
 
@@ -358,6 +359,13 @@ def test_a_crash_in_the_last_attempt_of_a_handler_ends_the_rollback() -> None:
 def test_a_crash_between_handlers_goes_on_with_the_next_one() -> None:
     case = two_steps().when(FAIL, undone("b")).crash().when(Recovered())
     case.then(A, RollbackAttemptFailed(1, INTERRUPTED, 0), StartRun(1, registering=True))
+    case.when(asks_do("a", rollback=UNDO))
+    assert case.last.effects[-1] == handled("a", 2)
+
+
+def test_the_handlers_of_other_steps_do_not_stand_for_one_that_is_missing() -> None:
+    case = two_steps().when(FAIL, undone("b")).crash().when(Recovered())
+    case.when(asks_do("b", rollback=UNDO)).then(ResolveStep(B, ONE, 15))
     case.when(asks_do("a", rollback=UNDO))
     assert case.last.effects[-1] == handled("a", 2)
 

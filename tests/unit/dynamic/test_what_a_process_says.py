@@ -14,11 +14,13 @@ from bindings.dynamic import (
     ProcessLimits,
     create_dynamic_workflow_entrypoint,
     messages,
+    remote,
     serving,
 )
 from bindings.dynamic.messages import FromProcess, frame, told_of, trace_of, wish_of
 from bindings.dynamic.processes import TenantProcess
 from bindings.dynamic.remote import RemoteRun
+from emulator.core.losses import MOST_LOSSES
 from emulator.domain.config import PRODUCTION_DEFAULTS
 from emulator.domain.hooks import MinRetention, check_retention
 from emulator.domain.limits import MAX_HOOK_RETENTION_MS
@@ -221,6 +223,31 @@ async def test_what_waits_for_an_answer_is_counted(
     async with dispatcher() as running:
         error = (await running.outcome("mallory", source(FLOOD.format(flood=flood))))["error"]
         assert (error["name"], told in error["message"]) == ("ProgramLost", True), error
+
+
+MANY_SLEEPS = 'say(messages.AskSleep(life.number, 100 + _, "nap", 1_000_000))'
+MANY_QUESTIONS = 'say(messages.AskHost(life.number, 100 + _, messages.FindCall("x")))'
+
+
+@pytest.mark.parametrize("flood", [MANY_SLEEPS, MANY_QUESTIONS], ids=["steps", "questions"])
+async def test_what_is_too_much_is_not_taken_in(
+    flood: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[object] = []
+
+    async def never(who: object, what: object) -> None:
+        taken.append(what)
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(RemoteRun, "_step_of", never)
+    monkeypatch.setattr(serving, "_ask", never)
+    monkeypatch.setattr(remote, "MOST_ASKS", 9)
+    monkeypatch.setattr(serving, "MOST_QUESTIONS", 9)
+    async with dispatcher() as running:
+        error = (await running.outcome("mallory", source(FLOOD.format(flood=flood))))["error"]
+        assert "has asked" in error["message"]
+        assert "more than 9" in error["message"]
+    assert len(taken) == 9 * (MOST_LOSSES + 1), "as much as is allowed in each run"
 
 
 async def test_whatever_goes_wrong_with_what_a_process_says_ends_the_process(

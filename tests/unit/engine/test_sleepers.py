@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from emulator.core.inputs import TimerFired
+from emulator.core.state import InstanceState, StepState
 from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
@@ -108,3 +109,21 @@ async def test_a_clock_that_is_set_back_lets_nobody_sleep_for_ever(due_ms: int) 
     bed.sleepers.watch(InstanceKey("orders", "2"), NAP, EPOCH_MS + due_ms)
     await bed.at(3 * HOUR_MS)
     assert ("2", due_ms) in bed.fired
+
+
+@pytest.mark.parametrize("is_armed", [True, False])
+@in_virtual_time
+async def test_a_deadline_that_came_during_the_decision_is_met_unless_its_timer_has_gone_off(
+    *, is_armed: bool
+) -> None:
+    bed = Bed()
+    bed.look()
+    await bed.at(10)
+    due_ms = EPOCH_MS + 10
+    nap = StepState(NAP, 1, due_ms=due_ms)
+    made = Creation("orders", "1", msgspec.Raw(b"null"), 1)
+    state = InstanceState(made, InstanceStatus.WAITING, open={NAP: nap})
+    armed = frozenset({NAP}) if is_armed else frozenset[StepKey]()
+    bed.sleepers.take(state, armed, due_ms + 1)
+    await bed.at(HOUR_MS)
+    assert bed.fired == ([("1", 10)] if is_armed else [])

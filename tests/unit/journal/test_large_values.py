@@ -144,6 +144,16 @@ async def test_a_large_instance_is_read_as_it_is_between_two_commits(
 
 
 @pytest.mark.usefixtures("small_reads")
+async def test_a_large_instance_that_is_deleted_while_it_is_read_is_not_there(
+    journal: SqliteJournal,
+) -> None:
+    await large_journal(journal, 3)
+    asked = journal.load([key(3)])
+    loaded, _ = await asyncio.gather(asked, journal.commit(Commit(deleted=[3])))
+    assert loaded == {}
+
+
+@pytest.mark.usefixtures("small_reads")
 async def test_an_entry_of_a_large_instance_that_does_not_decode_is_named(
     journal: SqliteJournal, tmp_path: Path
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 import httpx
 import pytest
 
@@ -164,7 +166,9 @@ async def test_with_a_token_the_inspector_wants_it_as_a_password() -> None:
             response = await server.client.get(HOME, auth=wrong)
             assert response.status_code == 401
             assert response.headers["www-authenticate"].startswith("Basic ")
-        for broken in ("Basic", "Basic ?", f"Bearer {TOKEN}", "Basic czNjcmV0"):
+        as_password = b64encode(f"x:{TOKEN}".encode()).decode()
+        bearers = (f"Bearer {TOKEN}", f"Bearer {as_password}")
+        for broken in ("Basic", "Basic ?", "Basic czNjcmV0", *bearers):
             response = await server.client.get(HOME, headers={"authorization": broken})
             assert response.status_code == 401
         assert (await server.client.get(HOME, auth=("anybody", TOKEN))).status_code == 200
