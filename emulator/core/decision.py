@@ -151,6 +151,7 @@ class Decision:
         life.registering = registering
         life.handlers.clear()
         life.opened.clear()
+        life.disposed.clear()
         life.took.clear()
         self.effects.append(StartRun(life.incarnation, registering))
 

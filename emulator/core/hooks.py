@@ -115,10 +115,10 @@ def received(decision: Decision, request: ReceiveRequested) -> None:
     )
     _renew(decision, request)
     waits.wait_requested(decision, waiting)
-    hook = decision.state.hooks[request.hook_id]
     wait = decision.state.open.get(request.step)
-    if wait is not None and hook.disposed_seq:
-        waits.give_up(decision, wait, _disposed(hook))
+    if wait is not None and request.hook_id in decision.state.life.disposed:
+        hook = decision.state.hooks[request.hook_id]
+        waits.take_or_give_up(decision, wait, _disposed(hook))
 
 
 def _renew(decision: Decision, request: ReceiveRequested) -> None:
@@ -142,13 +142,15 @@ def disposed(decision: Decision, request: HookDisposeRequested) -> None:
     """`run()` gives a token up."""
     state = decision.state
     hook = state.hooks.get(request.hook_id)
-    if hook is None or hook.disposed_seq or state.life.registering:
+    if hook is None or state.life.registering:
         return
-    decision.record(hook.step, HookDisposed())
-    decision.note_hook(hook)
+    state.life.disposed.add(hook.hook_id)
+    if not hook.disposed_seq:
+        decision.record(hook.step, HookDisposed())
+        decision.note_hook(hook)
     for wait in list(state.open.values()):
         if wait.event_type == channel(hook.hook_id) and wait.key in state.life.requested:
-            waits.give_up(decision, wait, _disposed(hook))
+            waits.take_or_give_up(decision, wait, _disposed(hook))
 
 
 def resumed(decision: Decision, item: HookResumed) -> None:

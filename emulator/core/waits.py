@@ -106,6 +106,16 @@ def wait_over(decision: Decision, wait: StepState) -> None:
     give_up(decision, wait, error)
 
 
+def take_or_give_up(decision: Decision, wait: StepState, error: Failure) -> None:
+    """Nothing else will come: the wait takes what is there, or nothing."""
+    events = decision.state.mailbox.values()
+    event = next((event for event in events if event.event_type == wait.event_type), None)
+    if event is None:
+        give_up(decision, wait, error)
+    else:
+        _take(decision, wait, event)
+
+
 def give_up(decision: Decision, wait: StepState, error: Failure) -> None:
     """No event has come, and none will be waited for."""
     decision.disarm(wait.key)
@@ -148,14 +158,18 @@ def _take_oldest(decision: Decision, event_type: str) -> bool:
     events = (event for event in state.mailbox.values() if event.event_type == event_type)
     taken = list(zip(_takers(state, event_type), events, strict=False))
     for wait, event in taken:
-        decision.disarm(wait.key)
-        if not event.is_back:
-            decision.taken.append(event.seq)
-        fact = WaitCompleted(event.seq, event.at_ms, event.payload, event.delivery_id)
-        decision.record(wait.key, fact)
-        state.life.took.add(wait.key)
-        decision.go_on(wait)
+        _take(decision, wait, event)
     return bool(taken)
+
+
+def _take(decision: Decision, wait: StepState, event: ReceivedEvent) -> None:
+    decision.disarm(wait.key)
+    if not event.is_back:
+        decision.taken.append(event.seq)
+    fact = WaitCompleted(event.seq, event.at_ms, event.payload, event.delivery_id)
+    decision.record(wait.key, fact)
+    decision.state.life.took.add(wait.key)
+    decision.go_on(wait)
 
 
 def _takers(state: InstanceState, event_type: str) -> list[StepState]:

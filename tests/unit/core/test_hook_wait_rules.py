@@ -61,6 +61,18 @@ def test_a_replay_comes_back_to_what_was_said_last() -> None:
     case.then_armed(**{NAME: 130})
 
 
+def test_what_came_before_the_end_of_a_hook_is_taken_by_a_wait_that_was_cancelled_before() -> None:
+    case = cancelled(None).when(resumes(), disposes(), receives(again=1))
+    assert case.resolved == [take(1)]
+    assert not case.state.mailbox
+
+
+def test_a_replay_ends_no_wait_before_it_comes_to_the_end_of_the_hook() -> None:
+    case = cancelled(None).when(disposes()).crash().when(Recovered()).and_slot()
+    case.when(opens(), receives()).then_nothing()
+    case.when(abandons(take(1)), disposes()).then_nothing()
+
+
 def test_disposing_of_a_hook_ends_no_wait_but_its_own() -> None:
     other = hook(1, "b")
     case = opened().when(HookRequested(LIVE, other, wants("hb", "b")))
