@@ -112,6 +112,15 @@ class FakeKV:
         return "kept"
 
 
+class Counting(WorkflowEntrypoint):
+    """Sleeps a day, many times, and counts how often it comes to each sleep."""
+
+    async def run(self, event: Any, step: Any) -> None:
+        for number in range(event["payload"]):
+            calls.append(f"sleep {number}")
+            await step.sleep("a day", "1 day")
+
+
 async def status_of(instance: Any) -> str:
     return (await instance.status())["status"]
 
@@ -208,6 +217,17 @@ async def test_a_worker_among_the_classes_answers_requests(workflows: TestProjec
     assert answer.status == 202
     instance = await workflows.env.LISTENER.get(answer.json()["id"])
     assert await status_of(instance) == "running"
+
+
+@pytest.mark.workflows(classes=[Counting])
+async def test_a_loop_over_long_sleeps_is_replayed_often_at_first_and_seldom_later(
+    workflows: TestProject,
+) -> None:
+    calls.clear()
+    await workflows.until(await workflows.env.COUNTING.create(params=400), "complete")
+    assert calls.count("sleep 0") > 15
+    assert calls.count("sleep 300") <= 2
+    assert len(calls) < 4 * 400
 
 
 @pytest.mark.workflows(classes=[Keeper], env={"KV": FakeKV()})
