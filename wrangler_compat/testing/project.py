@@ -24,6 +24,7 @@ from emulator.core.modifiers import Modifiers, ModifiersChanged
 from emulator.core.state import InstanceState
 from emulator.domain.duration import duration_ms
 from emulator.domain.instance import InstanceKey
+from emulator.domain.limits import DAY_MS
 from emulator.domain.status import InstanceStatus
 from emulator.engine.arrangements import Arrangements
 from emulator.engine.engine import Engine
@@ -35,8 +36,8 @@ from emulator.testing.clock import LoopClock
 from wrangler_compat import project as assembly
 from wrangler_compat.testing.classes import Entrypoint, Subject, project_from, project_of
 from wrangler_compat.testing.host import ProjectHost, TestedWorkflow, key_of
-from wrangler_compat.testing.loop import InVain, LoopThread
-from wrangler_compat.testing.tree import is_pending, standing, tree
+from wrangler_compat.testing.loop import PATIENCE_S, InVain, LoopThread, TooLong
+from wrangler_compat.testing.tree import is_pending, progress, standing, tree
 
 T = TypeVar("T")
 
@@ -62,8 +63,8 @@ class Response:
         return json.loads(self.body)
 
 
-PATIENCE_S = 32 * 24 * 60 * 60
-"""How much virtual time `until` lets pass in a project with schedules, in seconds: a month, and a little."""
+MOST_DAYS = 32
+"""How much virtual time `until` lets pass in a project with schedules: a month, and a little."""
 
 
 class TestProject:
@@ -148,7 +149,11 @@ class TestProject:
 
     async def advance(self, duration: int | str | timedelta) -> None:
         """Let this much time pass: milliseconds, a text such as "3 days", or a timedelta."""
-        await self._call(self._advance(duration_ms(duration, what="the time to advance")))
+        left_ms = duration_ms(duration, what="the time to advance")
+        while left_ms > DAY_MS:  # it is each day that must not take too long
+            await self._call(self._advance(DAY_MS))
+            left_ms -= DAY_MS
+        await self._call(self._advance(left_ms))
 
     async def settle(self) -> None:
         """Let everything go on that can without time passing, until it has finished or is parked.
@@ -191,10 +196,15 @@ class TestProject:
         """Let time pass until a question about an instance has an answer other than None.
 
         Raises:
-            AssertionError: that cannot happen any more; the text says that the instance will not do `what`.
+            AssertionError: that cannot happen any more, or takes for ever; the text says that the instance does not do `what`.
         """
         try:
             return await self.on_engine(lambda engine: self._until(engine, key, question))
+        except TooLong:
+            how = await self._describe(key, progress)
+            raise TooLong(
+                f"instance {key.id} did not {what} within {PATIENCE_S:g} s of real time, and goes on: {how}"
+            ) from None
         except (InVain, TimeoutError):
             how = await self._standing(key)
             raise AssertionError(f"instance {key.id} will not {what}: {how}") from None
@@ -205,7 +215,7 @@ class TestProject:
         config = self._started().config
         has_schedule = bool(config.crons) or any(each.schedules for each in config.workflows)
         # A schedule ticks for ever, so that there is always something that can still happen.
-        async with asyncio.timeout(PATIENCE_S if has_schedule else None):
+        async with asyncio.timeout(MOST_DAYS * DAY_MS / 1000 if has_schedule else None):
             return await engine.until(key, question)
 
     async def arrange(self, key: InstanceKey, modifiers: Modifiers | None) -> None:
@@ -219,11 +229,7 @@ class TestProject:
 
     def pending(self) -> list[str]:
         """The instances that have not ended, each with what it waits for."""
-        return [
-            f"{each.row.creation.workflow}/{each.row.creation.id}: {standing(each)}"
-            for each in self._instances()
-            if is_pending(each)
-        ]
+        return self._pending(standing)
 
     def trees(self) -> list[str]:
         """The journal of each instance, as a tree."""
@@ -303,6 +309,12 @@ class TestProject:
             raise
         try:
             return await self._thread.call(work)
+        except TooLong:
+            pending = "; ".join(self._pending(progress)) or "no instance"
+            raise TooLong(
+                f"The test has waited for {PATIENCE_S:g} s of real time, and code still runs. "
+                f"Unfinished: {pending}."
+            ) from None
         except InVain:
             pending = "; ".join(self.pending()) or "no instance"
             raise InVain(
@@ -335,9 +347,19 @@ class TestProject:
         await self._open()
 
     async def _standing(self, key: InstanceKey) -> str:
+        return await self._describe(key, standing)
+
+    async def _describe(self, key: InstanceKey, describe: Callable[[StoredInstance], str]) -> str:
         found = await self.on_engine(lambda engine: engine.journal.load([key]))
         stored = found.get(key)
-        return standing(stored) if isinstance(stored, StoredInstance) else "it does not exist"
+        return describe(stored) if isinstance(stored, StoredInstance) else "it does not exist"
+
+    def _pending(self, describe: Callable[[StoredInstance], str]) -> list[str]:
+        return [
+            f"{each.row.creation.workflow}/{each.row.creation.id}: {describe(each)}"
+            for each in self._instances()
+            if is_pending(each)
+        ]
 
     def _instances(self) -> list[StoredInstance]:
         return [] if self._thread is None else self._thread.block(self._load_instances())
