@@ -288,6 +288,7 @@ class TestProject:
             load=load,
             stand_ins=self._stand_ins,
             arrangements=self.arrangements,
+            default_retention_ms=None,
         )
         self._project = await self._opened.enter_async_context(opening)
         # One list for all lives, from which a test may take at any time.

@@ -219,6 +219,27 @@ async def test_a_worker_among_the_classes_answers_requests(workflows: TestProjec
     assert await status_of(instance) == "running"
 
 
+@pytest.mark.workflows(classes=[Sleeper, Broken])
+async def test_finished_instances_stay(workflows: TestProject) -> None:
+    done = await workflows.env.SLEEPER.create()
+    failed = await workflows.env.BROKEN.create()
+    await workflows.advance("1 year")
+    assert [await status_of(each) for each in (done, failed)] == ["complete", "errored"]
+
+
+@pytest.mark.workflows(classes=[Sleeper])
+async def test_finished_instances_go_when_a_retention_is_given_that_is_over(
+    workflows: TestProject,
+) -> None:
+    retention = {"success_retention": "1 day"}
+    instance = await workflows.env.SLEEPER.create(retention=retention)
+    await workflows.advance("24 hours")
+    assert await status_of(instance) == "complete"
+    await workflows.advance("2 hours")
+    with pytest.raises(InstanceNotFound):
+        await instance.status()
+
+
 @pytest.mark.workflows(classes=[Counting])
 async def test_a_loop_over_long_sleeps_is_replayed_often_at_first_and_seldom_later(
     workflows: TestProject,
