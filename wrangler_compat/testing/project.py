@@ -22,14 +22,14 @@ from bindings import WorkflowInstance
 from bindings.ambient import hosting
 from emulator.core.modifiers import Modifiers, ModifiersChanged
 from emulator.core.state import InstanceState
-from emulator.domain.duration import duration_ms
+from emulator.domain.duration import UNITS, duration_ms, unknown_unit
 from emulator.domain.instance import InstanceKey
 from emulator.domain.limits import DAY_MS
 from emulator.domain.status import InstanceStatus
 from emulator.engine.arrangements import Arrangements
 from emulator.engine.engine import Engine
 from emulator.engine.incarnation import PARK_AFTER_MS
-from emulator.errors import ConfigError
+from emulator.errors import ConfigError, InvalidDuration
 from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import Commit, InstanceQuery, StoredInstance
 from emulator.testing.clock import LoopClock
@@ -148,8 +148,20 @@ class TestProject:
             raise AssertionError(f"instance {key.id} did not become {wanted}: {how}")
 
     async def advance(self, duration: int | str | timedelta) -> None:
-        """Let this much time pass: milliseconds, a text such as "3 days", or a timedelta."""
+        """Let this much time pass: milliseconds, a text such as "3 days", or a timedelta.
+
+        Raises:
+            InvalidDuration: it is none, its unit is unknown, or it is negative.
+        """
         left_ms = duration_ms(duration, what="the time to advance")
+        if unit := unknown_unit(duration):
+            raise InvalidDuration(
+                f'the time to advance cannot be {duration!r}: there is no unit "{unit}"; there are {UNITS}'
+            )
+        if left_ms < 0:
+            raise InvalidDuration(
+                f"the time to advance cannot be {duration!r}: time does not run backwards"
+            )
         while left_ms > DAY_MS:  # it is each day that must not take too long
             await self._call(self._advance(DAY_MS))
             left_ms -= DAY_MS

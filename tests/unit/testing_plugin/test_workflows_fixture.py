@@ -7,12 +7,13 @@ import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from bindings import NonRetryableError, WorkflowEntrypoint
-from emulator.errors import ConfigError, InstanceNotFound
+from emulator.errors import ConfigError, InstanceNotFound, InvalidDuration
 from wrangler_compat.testing import TestProject
 from wrangler_compat.worker.entrypoint import WorkerEntrypoint
 from wrangler_compat.worker.http import Request, Response
@@ -217,6 +218,24 @@ async def test_a_worker_among_the_classes_answers_requests(workflows: TestProjec
     assert answer.status == 202
     instance = await workflows.env.LISTENER.get(answer.json()["id"])
     assert await status_of(instance) == "running"
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        ("3 dayz", "cannot be '3 dayz': there is no unit \"dayz\"; there are second, minute,"),
+        ("3 Days", "cannot be '3 Days': there is no unit \"Days\"; there are second, minute,"),
+        ("-3 days", "cannot be '-3 days': time does not run backwards"),
+        (timedelta(days=-1), "time does not run backwards"),
+        ("soon", "cannot be 'soon': a duration is"),
+    ],
+)
+@pytest.mark.workflows(classes=[Sleeper])
+async def test_time_advances_by_durations_only(
+    workflows: TestProject, duration: Any, text: str
+) -> None:
+    with pytest.raises(InvalidDuration, match=re.escape(text)):
+        await workflows.advance(duration)
 
 
 @pytest.mark.workflows(classes=[Sleeper, Broken])
