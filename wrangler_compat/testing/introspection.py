@@ -12,8 +12,7 @@ wrong name, is reported at the end.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
@@ -21,116 +20,23 @@ from typing import Any, Self
 import msgspec
 
 from bindings import Workflow
-from bindings.convert import js_dict, options
+from bindings.convert import js_dict
 from emulator.core.effects import ReceivedEvent
 from emulator.core.inputs import DeleteRequested
-from emulator.core.modifiers import Modifiers, Steps
+from emulator.core.modifiers import Modifiers
 from emulator.core.state import HookState, InstanceState, StepState
 from emulator.domain import values
 from emulator.domain.entries import channel
-from emulator.domain.failure import Failure, exception_of, failure_of
+from emulator.domain.failure import Failure, exception_of
 from emulator.domain.instance import InstanceKey
-from emulator.domain.names import check_event_type
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 from emulator.domain.values import JsDict
 from emulator.errors import Conflict, InstanceNotFound, InvalidInput
 from emulator.projection.rendering import REDACTED
 from wrangler_compat.testing.host import TestedWorkflow
+from wrangler_compat.testing.modifier import PREFIX, Change, Modifier, apply, named
 from wrangler_compat.testing.project import TestProject
-
-Selector = str | Mapping[str, Any]
-"""A step: its name, or `{"name", "index": 1}`, where the index says the how-many-th use of the name is meant."""
-
-_SELECTOR = {"name": "name", "index": "index"}
-_EVENT = {"type": "type", "payload": "payload"}
-_PREFIX = "[WorkflowIntrospector]"
-
-
-class Modifier:
-    """What `modify` hands out: each method arranges one thing and gives the modifier back, to be awaited or not."""
-
-    def __init__(self, modifiers: Modifiers) -> None:
-        self.modifiers = modifiers
-
-    def __await__(self) -> Generator[Any, Any, Self]:
-        yield from ()
-        return self
-
-    def disable_sleeps(self, steps: Iterable[Selector] | None = None) -> Self:
-        """Let all sleeps, or those listed, take no time."""
-        return self._set(self.modifiers.with_skipped_sleeps(_steps(StepKind.SLEEP, steps)))
-
-    def disable_retry_delays(self, steps: Iterable[Selector] | None = None) -> Self:
-        """Let retries of all steps, or of those listed, follow at once. The journal shows the delays all the same."""
-        return self._set(self.modifiers.with_skipped_delays(_steps(StepKind.DO, steps)))
-
-    def mock_step_result(self, step: Selector, value: object) -> Self:
-        """Let the step have this result; its callback is not called.
-
-        Raises:
-            InvalidInput: the step has a mocked result already.
-            SerializationError: the value could not be the result of a step.
-        """
-        key = _step(StepKind.DO, step)
-        result = values.encode(value, f'the mocked result of step "{key.label}"')
-        return self._set(self.modifiers.with_result(key, result))
-
-    def mock_step_error(
-        self, step: Selector, error: BaseException, times: int | None = None
-    ) -> Self:
-        """Let every attempt of the step raise this error, or the next `times`, counted from the first attempt.
-
-        Several calls add up. Retries follow the step's config. An error wins over a mocked result that is arranged later.
-
-        Raises:
-            InvalidInput: the step's result is mocked.
-        """
-        key = _step(StepKind.DO, step)
-        return self._set(self.modifiers.with_error(key, failure_of(error), _times(times)))
-
-    def force_step_timeout(self, step: Selector, times: int | None = None) -> Self:
-        """Let every attempt of the step time out at once, or the next `times`; counted with `mock_step_error`.
-
-        Raises:
-            InvalidInput: the step's result is mocked.
-        """
-        key = _step(StepKind.DO, step)
-        return self._set(self.modifiers.with_timeout(key, _times(times)))
-
-    def mock_event(self, event: Mapping[str, Any] | None = None, /, **keywords: Any) -> Self:
-        """Let an event, a `type` and perhaps a `payload`, be there from the beginning.
-
-        Raises:
-            InvalidEventType: the type is missing or not allowed.
-            SerializationError: the payload cannot be stored.
-        """
-        given = options(event, keywords, _EVENT, "mock_event()")
-        event_type = check_event_type(given.get("type"))
-        payload = None
-        if "payload" in given:
-            payload = values.encode(given["payload"], f'the payload of event "{event_type}"')
-        return self._set(self.modifiers.with_event(event_type, payload))
-
-    def force_event_timeout(self, step: Selector) -> Self:
-        """Let this `wait_for_event` time out as soon as it begins."""
-        return self._set(self.modifiers.with_event_timeout(_step(StepKind.WAIT, step)))
-
-    def _set(self, modifiers: Modifiers) -> Self:
-        self.modifiers = modifiers
-        return self
-
-    disableSleeps = disable_sleeps  # noqa: N815 - Cloudflare's JavaScript spelling
-    disableRetryDelays = disable_retry_delays  # noqa: N815
-    mockStepResult = mock_step_result  # noqa: N815
-    mockStepError = mock_step_error  # noqa: N815
-    forceStepTimeout = force_step_timeout  # noqa: N815
-    mockEvent = mock_event  # noqa: N815
-    forceEventTimeout = force_event_timeout  # noqa: N815
-
-
-Change = Callable[[Modifier], Awaitable[object] | None]
-"""What `modify` is given: a function, async or not, that arranges things by the modifier."""
 
 
 class InstanceIntrospector:
@@ -160,7 +66,7 @@ class InstanceIntrospector:
     async def modify(self, change: Change) -> Self:
         """Arrange things for the instance; attempts, sleeps and waits that have begun are not touched."""
         modifier = Modifier(self._modifiers())
-        await _apply(change, modifier)
+        await apply(change, modifier)
         await self._project.arrange(self._key, modifier.modifiers)
         return self
 
@@ -173,7 +79,7 @@ class InstanceIntrospector:
             Exception: the step has failed; this is its error.
             AssertionError: it has not run, and will not.
         """
-        name, index = _named(step, keywords)
+        name, index = named(step, keywords)
         keys = [StepKey(kind, name, index) for kind in (StepKind.DO, StepKind.WAIT)]
 
         def ended(state: InstanceState) -> list[StepState] | None:
@@ -204,7 +110,7 @@ class InstanceIntrospector:
         found = await self._project.until_answered(self._key, reached, f"become {wanted}")
         if found is not wanted:
             raise AssertionError(
-                f"{_PREFIX} The Workflow instance {self.id} has reached status '{found}'. This is a finite status that "
+                f"{PREFIX} The Workflow instance {self.id} has reached status '{found}'. This is a finite status that "
                 f"prevents it from ever reaching the expected status of '{wanted}'."
             )
 
@@ -217,7 +123,7 @@ class InstanceIntrospector:
             AssertionError: it will not.
         """
         any_step = step is None and not keywords
-        key = None if any_step else StepKey(StepKind.SLEEP, *_named(step, keywords))
+        key = None if any_step else StepKey(StepKind.SLEEP, *named(step, keywords))
 
         def asleep(state: InstanceState) -> list[StepKey] | None:
             open_sleeps = [each for each in state.open if each.kind is StepKind.SLEEP]
@@ -348,7 +254,7 @@ class WorkflowIntrospector:
     async def modify_all(self, change: Change) -> Self:
         """Arrange things for every instance that is created from now on."""
         modifier = Modifier(self._modifiers)
-        await _apply(change, modifier)
+        await apply(change, modifier)
         self._modifiers = modifier.modifiers
         self._project.arrangements.capture(self._workflow, self._modifiers)
         return self
@@ -394,7 +300,7 @@ def introspect_workflow_instance(binding: Workflow, id: str) -> InstanceIntrospe
         InvalidInput: one of the two is missing, or the binding is another's.
     """
     if not binding or not id:
-        raise InvalidInput(f"{_PREFIX} Workflow binding and instance id are required.")
+        raise InvalidInput(f"{PREFIX} Workflow binding and instance id are required.")
     tested = _tested(binding)
     return InstanceIntrospector(tested.project, InstanceKey(tested.name, id), Modifiers())
 
@@ -407,7 +313,7 @@ def introspect_workflow(binding: Workflow) -> WorkflowIntrospector:
         Conflict: somebody does so already.
     """
     if not binding:
-        raise InvalidInput(f"{_PREFIX} Workflow binding is required.")
+        raise InvalidInput(f"{PREFIX} Workflow binding is required.")
     tested = _tested(binding)
     if tested.project.arrangements.captured(tested.name) is not None:
         raise Conflict(
@@ -419,22 +325,16 @@ def introspect_workflow(binding: Workflow) -> WorkflowIntrospector:
 def _tested(binding: Workflow) -> TestedWorkflow:
     if not isinstance(binding, TestedWorkflow):
         raise InvalidInput(
-            f"{_PREFIX} {binding!r} is no binding of a test harness; take it from its `env`."
+            f"{PREFIX} {binding!r} is no binding of a test harness; take it from its `env`."
         )
     return binding
-
-
-async def _apply(change: Change, modifier: Modifier) -> None:
-    answer = change(modifier)
-    if inspect.isawaitable(answer):
-        await answer
 
 
 def _check_used(unused: set[StepKey], whose: str) -> None:
     if unused:
         steps = ", ".join(sorted(f'{step.kind} "{step.label}"' for step in unused))
         raise AssertionError(
-            f"{_PREFIX} Something was arranged for steps of {whose} that never ran: {steps}. "
+            f"{PREFIX} Something was arranged for steps of {whose} that never ran: {steps}. "
             "Is the name right, and did the test wait for them?"
         )
 
@@ -447,31 +347,3 @@ def _result(step: StepState) -> Any:
         return REDACTED
     stored = outcome.payload if isinstance(outcome, ReceivedEvent) else outcome
     return values.decode(stored) if isinstance(stored, msgspec.Raw) else None
-
-
-def _steps(kind: StepKind, steps: Iterable[Selector] | None) -> Steps:
-    return None if steps is None else frozenset(_step(kind, each) for each in steps)
-
-
-def _step(kind: StepKind, selector: Selector) -> StepKey:
-    return StepKey(kind, *_named(selector, {}))
-
-
-def _named(selector: object, keywords: Mapping[str, Any]) -> tuple[str, int]:
-    if isinstance(selector, str):
-        return selector, 1
-    given = options(selector, keywords, _SELECTOR, "a step")
-    name, index = given.get("name"), given.get("index", 1)
-    if not isinstance(name, str) or not isinstance(index, int) or index < 1:
-        raise InvalidInput(
-            f'{_PREFIX} A step is given by its name, or as {{"name", "index"}} with an index from 1, not {given!r}.'
-        )
-    return name, index
-
-
-def _times(times: object) -> int | None:
-    if times is None:
-        return None
-    if not isinstance(times, int) or isinstance(times, bool) or times < 1:
-        raise InvalidInput(f"{_PREFIX} times must be a whole number from 1, not {times!r}.")
-    return times
