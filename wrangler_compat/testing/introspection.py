@@ -12,10 +12,10 @@ wrong name, is reported at the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -35,8 +35,11 @@ from emulator.domain.values import JsDict
 from emulator.errors import Conflict, InstanceNotFound, InvalidInput
 from emulator.projection.rendering import REDACTED
 from wrangler_compat.testing.host import TestedWorkflow
+from wrangler_compat.testing.leftovers import Leftover, check_used, leftovers, steps_run
 from wrangler_compat.testing.modifier import PREFIX, Change, Modifier, apply, named
 from wrangler_compat.testing.project import TestProject
+
+T = TypeVar("T")
 
 
 class InstanceIntrospector:
@@ -59,9 +62,9 @@ class InstanceIntrospector:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        unused = await self._wipe()
+        unused, ran = await self._wipe()
         if error is None:
-            _check_used(unused, f'instance "{self.id}"')
+            check_used(unused, f'instance "{self.id}"', ran)
 
     async def modify(self, change: Change) -> Self:
         """Arrange things for the instance; attempts, sleeps and waits that have begun are not touched."""
@@ -91,7 +94,10 @@ class InstanceIntrospector:
         what = f'have a result of step "{keys[0].label}"'
         found = await self._project.until_answered(self._key, ended, what)
         if not found:
-            raise AssertionError(f'instance {self.id} has ended; step "{keys[0].label}" never did.')
+            ran = steps_run(await self._ran())
+            raise AssertionError(
+                f'instance {self.id} has ended; step "{keys[0].label}" never did. {ran}'
+            )
         return _result(found[0])
 
     async def wait_for_status(self, status: str) -> None:
@@ -183,30 +189,40 @@ class InstanceIntrospector:
         """Remove the instance, so that its id is free for another test, and what was arranged for it. Idempotent.
 
         Raises:
-            AssertionError: something was arranged for a step that never ran.
+            AssertionError: something was arranged and not used, as for a step that never ran.
         """
-        _check_used(await self._wipe(), f'instance "{self.id}"')
+        unused, ran = await self._wipe()
+        check_used(unused, f'instance "{self.id}"', ran)
 
-    async def unused(self) -> set[StepKey]:
-        """The steps that are named in what was arranged, and have never begun."""
-        try:
-            begun = await self._project.on_engine(
-                lambda engine: engine.read(self._key, lambda state: set(state.steps))
-            )
-        except InstanceNotFound:
-            begun = set[StepKey]()
-        return set(self._modifiers().named_steps()) - begun
+    async def unused(self) -> set[Leftover]:
+        """What was arranged and has not been used."""
+        arranged = self._modifiers()
+        return await self._ask(
+            lambda state: leftovers(arranged, state), without=leftovers(arranged, None)
+        )
 
-    async def _wipe(self) -> set[StepKey]:
-        """Dispose; gives the steps that are named in what was arranged for this instance alone, and have never begun."""
+    async def _wipe(self) -> tuple[set[Leftover], list[StepKey]]:
+        """Dispose; gives what was arranged for this instance alone and not used, and the steps that have run."""
         if self._is_disposed:
-            return set()
+            return set(), []
         self._is_disposed = True
-        unused = await self.unused() - set(self._shared.named_steps())
+        unused = await self.unused() - leftovers(self._shared, None)
+        ran = await self._ran()
+        await self._project.remember(self._key)
         with suppress(InstanceNotFound):  # never created, or deleted by the test
             await self._project.on_engine(lambda engine: engine.ask(self._key, DeleteRequested()))
         await self._project.arrange(self._key, None)
-        return unused
+        return unused, ran
+
+    async def _ran(self) -> list[StepKey]:
+        return await self._ask(lambda state: list(state.steps), without=[])
+
+    async def _ask(self, question: Callable[[InstanceState], T], *, without: T) -> T:
+        """Answer a question about the instance, or say what holds without one."""
+        try:
+            return await self._project.on_engine(lambda engine: engine.read(self._key, question))
+        except InstanceNotFound:
+            return without
 
     async def _status(self, wanted: InstanceStatus, what: str, there_is: str) -> InstanceState:
         state = await self._project.on_engine(
@@ -247,9 +263,9 @@ class WorkflowIntrospector:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        unused = await self._wipe()
+        unused, ran = await self._wipe()
         if error is None:
-            _check_used(unused, f'workflow "{self._workflow}"')
+            check_used(unused, f'workflow "{self._workflow}"', ran)
 
     async def modify_all(self, change: Change) -> Self:
         """Arrange things for every instance that is created from now on."""
@@ -271,22 +287,26 @@ class WorkflowIntrospector:
         """Remove the instances, and capture no more. Idempotent.
 
         Raises:
-            AssertionError: something was arranged for a step that never ran, in any of the instances.
+            AssertionError: something was arranged and not used in any of the instances, as for a step that never ran.
         """
-        _check_used(await self._wipe(), f'workflow "{self._workflow}"')
+        unused, ran = await self._wipe()
+        check_used(unused, f'workflow "{self._workflow}"', ran)
 
-    async def _wipe(self) -> set[StepKey]:
+    async def _wipe(self) -> tuple[set[Leftover], list[StepKey]]:
         if self._is_disposed:
-            return set()
+            return set(), []
         self._is_disposed = True
         introspectors = await self.get()
         self._project.arrangements.release(self._workflow)
-        unused = set(self._modifiers.named_steps())
-        own: set[StepKey] = set()
+        unused = leftovers(self._modifiers, None)
+        own: set[Leftover] = set()
+        ran: dict[StepKey, None] = {}
         for each in introspectors:
             unused &= await each.unused()
-            own |= await each._wipe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - two halves of one thing
-        return unused | own
+            found, steps = await each._wipe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - two halves of one thing
+            own |= found
+            ran |= dict.fromkeys(steps)
+        return unused | own, list(ran)
 
     modifyAll = modify_all  # noqa: N815 - Cloudflare's JavaScript spelling
 
@@ -328,15 +348,6 @@ def _tested(binding: Workflow) -> TestedWorkflow:
             f"{PREFIX} {binding!r} is no binding of a test harness; take it from its `env`."
         )
     return binding
-
-
-def _check_used(unused: set[StepKey], whose: str) -> None:
-    if unused:
-        steps = ", ".join(sorted(f'{step.kind} "{step.label}"' for step in unused))
-        raise AssertionError(
-            f"{PREFIX} Something was arranged for steps of {whose} that never ran: {steps}. "
-            "Is the name right, and did the test wait for them?"
-        )
 
 
 def _result(step: StepState) -> Any:

@@ -74,12 +74,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
+    item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the journals of a failed test."""
     report = yield
     project = item.stash.get(_PROJECT, None)
-    if project is not None and call.when == "call" and report.failed:
+    if project is not None and report.failed:
         report.sections += [("workflow instance", drawn) for drawn in project.trees()]
     return report
 

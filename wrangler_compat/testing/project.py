@@ -82,6 +82,7 @@ class TestProject:
         self._classes: list[Entrypoint] = []
         self._stand_ins: dict[str, object] = {}
         self._journal = _CountingJournal()
+        self._gone: list[StoredInstance] = []
         self._thread: LoopThread | None = None
         self._clock = LoopClock()
         self._subject: Subject | None = None
@@ -244,8 +245,14 @@ class TestProject:
         return self._pending(standing)
 
     def trees(self) -> list[str]:
-        """The journal of each instance, as a tree."""
-        return [tree(each) for each in self._instances()]
+        """The journal of each instance, as a tree: first of those that introspectors have removed. Also after `stop`."""
+        return [tree(each) for each in (*self._gone, *self._instances())]
+
+    async def remember(self, key: InstanceKey) -> None:
+        """Keep the journal of an instance that is about to be removed, for a report."""
+        found = (await self.on_engine(lambda engine: engine.journal.load([key]))).get(key)
+        if isinstance(found, StoredInstance):
+            self._gone = [*self._gone, found][-MOST_SHOWN:]
 
     # its life
 
@@ -275,6 +282,7 @@ class TestProject:
             AssertionError: a replay asked for other steps than the journal has.
         """
         self._hosting.close()
+        self._gone += self._instances()
         thread, self._thread = self._thread, None
         if thread is not None:
             try:
@@ -282,7 +290,10 @@ class TestProject:
             finally:
                 thread.stop()
         if self.divergences:
-            raise AssertionError("\n".join(self.divergences))
+            raise AssertionError(
+                "\n".join(self.divergences)
+                + "\nThis is an error in tests; one that means it takes the text out of workflows.divergences."
+            )
 
     def _started(self) -> assembly.Project:
         if self._subject is None:
