@@ -45,6 +45,19 @@ def project_or_hint(folder: Path) -> Subject:
         ) from error
 
 
+def check_classes(given: Sequence[object]) -> None:
+    """Refuse what cannot be tested.
+
+    Raises:
+        ConfigError: something is neither a workflow's class nor a Worker's.
+    """
+    for each in given:
+        if not (isinstance(each, type) and issubclass(each, WorkflowEntrypoint | WorkerEntrypoint)):
+            raise ConfigError(
+                f"{each!r} cannot be tested: what is given are classes, each a WorkflowEntrypoint or a WorkerEntrypoint."
+            )
+
+
 def project_from(classes: Sequence[Entrypoint], file: Path) -> Subject:
     """A project of these classes: workflows, each with a binding called after it, and at most one Worker.
 

@@ -37,7 +37,7 @@ from emulator.projection.rendering import REDACTED
 from wrangler_compat.testing.host import TestedWorkflow
 from wrangler_compat.testing.leftovers import Leftover, check_used, leftovers, steps_run
 from wrangler_compat.testing.modifier import PREFIX, Change, Modifier, apply, named
-from wrangler_compat.testing.project import TestProject
+from wrangler_compat.testing.project import TestProject, status_of
 
 T = TypeVar("T")
 
@@ -104,9 +104,10 @@ class InstanceIntrospector:
         """Wait until the instance has this status.
 
         Raises:
+            InvalidInput: there is no such status.
             AssertionError: it has ended with another, or nothing can happen any more.
         """
-        wanted = InstanceStatus(status)
+        wanted = status_of(status)
         if wanted is InstanceStatus.QUEUED:
             return
 

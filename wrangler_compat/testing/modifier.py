@@ -60,8 +60,12 @@ class Modifier:
         Several calls add up. Retries follow the step's config. An error wins over a mocked result that is arranged later.
 
         Raises:
-            InvalidInput: the step's result is mocked.
+            InvalidInput: the step's result is mocked, or the error is no exception.
         """
+        if not isinstance(error, BaseException):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(
+                f'{PREFIX} mock_step_error() takes an exception, such as ConnectionError("down"), not {error!r}.'
+            )
         key = _step(StepKind.DO, step)
         return self._set(self.modifiers.with_error(key, failure_of(error), _times(times)))
 
@@ -110,7 +114,16 @@ Change = Callable[[Modifier], Awaitable[object] | None]
 
 
 async def apply(change: Change, modifier: Modifier) -> None:
-    """Let a test arrange things by the modifier."""
+    """Let a test arrange things by the modifier.
+
+    Raises:
+        InvalidInput: what shall arrange them is no function.
+    """
+    if not callable(change):
+        raise InvalidInput(
+            f"{PREFIX} What is arranged is given as a function of the modifier, such as `lambda m: m.disable_sleeps()`, "
+            f"not {change!r}."
+        )
     answer = change(modifier)
     if inspect.isawaitable(answer):
         await answer

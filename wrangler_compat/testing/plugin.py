@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,7 @@ def workflows(request: pytest.FixtureRequest) -> Generator[TestProject]:
     project = TestProject(lambda: project_or_hint(path.parent), path)
     marker = request.node.get_closest_marker("workflows")
     if marker is not None:
-        _set_up(project, **marker.kwargs)
+        _set_up(project, marker)
     request.node.stash[_PROJECT] = project
     try:
         yield project
@@ -84,9 +84,22 @@ def pytest_runtest_makereport(
     return report
 
 
-def _set_up(
-    project: TestProject, *, classes: Sequence[Any] = (), env: Mapping[str, object] | None = None
-) -> None:
+def _set_up(project: TestProject, marker: pytest.Mark) -> None:
     # By keywords: pytest takes a mark of a single class for the class's own decorator.
-    project.add(*classes)
-    project.replace_env(env or {})
+    given: dict[str, Any] = {"classes": [], "env": {}, **marker.kwargs}
+    classes, env = given["classes"], given["env"]
+    unknown = ", ".join(given.keys() - {"classes", "env"})
+    problem = None
+    if marker.args:
+        problem = "takes its classes by keyword"
+    elif unknown:
+        problem = f"takes classes and env, not {unknown}"
+    elif not isinstance(classes, list | tuple):
+        problem = f"takes a list of classes, not {classes!r}"
+    elif not isinstance(env, Mapping):
+        problem = f"takes env as a dictionary, not {env!r}"
+    if problem is not None:
+        usage = '@pytest.mark.workflows(classes=[MyWorkflow], env={"NAME": fake})'
+        pytest.fail(f"The mark workflows {problem}: {usage}", pytrace=False)
+    project.add(*given["classes"])
+    project.replace_env(given["env"])

@@ -29,12 +29,18 @@ from emulator.domain.status import InstanceStatus
 from emulator.engine.arrangements import Arrangements
 from emulator.engine.engine import Engine
 from emulator.engine.incarnation import PARK_AFTER_MS
-from emulator.errors import ConfigError, InvalidDuration
+from emulator.errors import ConfigError, InvalidDuration, InvalidInput
 from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import Commit, InstanceQuery, StoredInstance
 from emulator.testing.clock import LoopClock
 from wrangler_compat import project as assembly
-from wrangler_compat.testing.classes import Entrypoint, Subject, project_from, project_of
+from wrangler_compat.testing.classes import (
+    Entrypoint,
+    Subject,
+    check_classes,
+    project_from,
+    project_of,
+)
 from wrangler_compat.testing.host import ProjectHost, TestedWorkflow, key_of
 from wrangler_compat.testing.loop import PATIENCE_S, InVain, LoopThread, TooLong
 from wrangler_compat.testing.tree import is_pending, progress, standing, tree
@@ -61,6 +67,13 @@ class Response:
     def json(self) -> Any:
         """The body as JSON."""
         return json.loads(self.body)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"The Worker's answer has no {name!r}: it has status, headers, body, text() and json().",
+            name=name,
+            obj=self,
+        )
 
 
 MOST_DAYS = 32
@@ -98,8 +111,9 @@ class TestProject:
         """Test these classes instead of a project: workflows, each bound under its name in UPPER_SNAKE, and a Worker.
 
         Raises:
-            ConfigError: the engine runs already.
+            ConfigError: the engine runs already, or something is neither a workflow's class nor a Worker's.
         """
+        check_classes(classes)
         if self._subject is not None:
             raise ConfigError("The engine runs already: add classes before anything is done.")
         self._classes += classes
@@ -136,9 +150,10 @@ class TestProject:
         """Let time pass until the instance has this status.
 
         Raises:
+            InvalidInput: there is no such status, or what was given is no instance.
             AssertionError: it has ended otherwise, or waits for something that no time brings; the text says which.
         """
-        wanted = InstanceStatus(status)
+        wanted = status_of(status)
         key = key_of(instance)
 
         def reached(state: InstanceState) -> InstanceStatus | None:
@@ -396,6 +411,17 @@ class TestProject:
             loaded = (await self._journal.load(keys)).values()
             found += [stored for stored in loaded if isinstance(stored, StoredInstance)]
         return found
+
+
+def status_of(text: str) -> InstanceStatus:
+    """Read the name of a status.
+
+    Raises:
+        InvalidInput: there is none of this name.
+    """
+    if text not in list(InstanceStatus):
+        raise InvalidInput(f"There is no status {text!r}: there are {', '.join(InstanceStatus)}.")
+    return InstanceStatus(text)
 
 
 class _Env:
