@@ -46,9 +46,9 @@ def workflows(request: pytest.FixtureRequest) -> Generator[TestProject]:
     path: Path = request.path
     project = TestProject(lambda: project_or_hint(path.parent), path)
     marker = request.node.get_closest_marker("workflows")
+    request.node.stash[_PROJECT] = project
     if marker is not None:
         _set_up(project, marker)
-    request.node.stash[_PROJECT] = project
     try:
         yield project
     finally:
@@ -74,14 +74,34 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the journals of a failed test."""
-    report = yield
+    """Show the user's lines of a failed test, and the journals."""
     project = item.stash.get(_PROJECT, None)
+    is_shown = project is None or call.excinfo is None or _shorten(item.config, call)
+    report = yield
     if project is not None and report.failed:
+        if not is_shown and call.excinfo is not None:
+            report.longrepr = call.excinfo.getrepr(style="value", chain=False)
         report.sections += [("workflow instance", drawn) for drawn in project.trees()]
     return report
+
+
+def _shorten(config: pytest.Config, call: pytest.CallInfo[None]) -> bool:
+    """Take all lines but the user's out of what is shown; says whether there is something to show but the message."""
+    error = call.excinfo and call.excinfo.value
+    if (
+        error is None
+        or config.getoption("fulltrace")
+        or config.getoption("tbstyle") == "native"
+        or isinstance(error, pytest.skip.Exception | pytest.fail.Exception | pytest.exit.Exception)
+    ):
+        return True
+    from wrangler_compat.testing.tracebacks import shorten
+
+    is_shown = shorten(error)
+    call.excinfo = pytest.ExceptionInfo[BaseException].from_exception(error)
+    return is_shown
 
 
 def _set_up(project: TestProject, marker: pytest.Mark) -> None:
