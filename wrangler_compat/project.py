@@ -29,7 +29,7 @@ from bindings.workflow import Workflow
 from emulator.domain.config import FAST_DEFAULTS, PRODUCTION_DEFAULTS
 from emulator.domain.cron import parse_cron
 from emulator.domain.instance import Schedule
-from emulator.domain.limits import DEFAULT_INSTANCE_STEPS
+from emulator.domain.limits import DEFAULT_INSTANCE_STEPS, DEFAULT_RETENTION_MS
 from emulator.domain.status import TERMINAL
 from emulator.engine.arrangements import Arrangements
 from emulator.engine.engine import Engine
@@ -118,13 +118,15 @@ async def open_project(
     load: Callable[[WorkerConfig], LoadedWorker] = load_worker,
     stand_ins: Mapping[str, object] | None = None,
     arrangements: Arrangements | None = None,
+    default_retention_ms: int | None = DEFAULT_RETENTION_MS,
 ) -> AsyncGenerator[Project]:
     """Import the user's code and run the engine as long as the context lasts.
 
     `keep_all` keeps finished instances beyond their time, `fast_retries` gives steps without a config the delays of
     Cloudflare's local engine; `schedules` to catch up is to fire first the last tick that each has missed. `base_url` is where
     the project is served, for the addresses of its webhooks. What the user's module raises when it is imported is raised as
-    it is. Tests give `stand_ins` for what `env` has otherwise, their `arrangements`, and another way to `load` the classes.
+    it is. Tests give `stand_ins` for what `env` has otherwise, their `arrangements`, and another way to `load` the classes;
+    None for `default_retention_ms` keeps what nobody has set a retention for.
 
     Raises:
         WorkerLoadError: the module lacks what the configuration names.
@@ -134,7 +136,7 @@ async def open_project(
     defaults = FAST_DEFAULTS if fast_retries else PRODUCTION_DEFAULTS
     own = [each for each in config.workflows if each.script_name is None]
     programs: dict[str, Callable[[], Program]] = {}
-    definitions = [_definition(config, workflow, programs) for workflow in own]
+    definitions = [_definition(config, each, programs, default_retention_ms) for each in own]
     clock = clock or SystemClock()
     engine = Engine(
         journal, clock, definitions, max_live=max_live, keep_all=keep_all, arrangements=arrangements
@@ -223,8 +225,15 @@ def _relax_collector() -> None:
 
 
 def _definition(
-    config: WorkerConfig, workflow: WorkflowConfig, programs: dict[str, Callable[[], Program]]
+    config: WorkerConfig,
+    workflow: WorkflowConfig,
+    programs: dict[str, Callable[[], Program]],
+    default_retention_ms: int | None,
 ) -> WorkflowDefinition:
+    success_ms, error_ms = (
+        default_retention_ms if given_ms is None else given_ms
+        for given_ms in (workflow.default_retention.success_ms, workflow.default_retention.error_ms)
+    )
     return WorkflowDefinition(
         workflow.name,
         lambda: programs[workflow.class_name](),
@@ -232,8 +241,8 @@ def _definition(
         script_name=config.name,
         step_limit=workflow.step_limit or DEFAULT_INSTANCE_STEPS,
         concurrency_limit=workflow.concurrency_limit,
-        success_retention_ms=workflow.default_retention.success_ms,
-        error_retention_ms=workflow.default_retention.error_ms,
+        success_retention_ms=success_ms,
+        error_retention_ms=error_ms,
         schedules=tuple(parse_cron(text) for text in workflow.schedules),
         preserve_non_retryable_message=config.preserve_non_retryable_message,
     )

@@ -33,6 +33,9 @@ from emulator.journal.port import InstanceRow
 from emulator.timing.alarm import Timers
 from emulator.timing.wheel import Timer
 
+FEW_STEPS = 16
+"""Up to so many steps a replay costs nothing."""
+
 
 class Said(msgspec.Struct, frozen=True, gc=False):
     """Something in the inbox that user code says, or that is said about it. Nobody waits for an answer.
@@ -66,6 +69,7 @@ class InstanceActor:
         self.number = number
         self.key: InstanceKey = state.creation.key
         self.state = state
+        self._loaded_steps = len(state.steps)
         self.timers = timers
         self.tokens = tokens
         self.streams = streams
@@ -82,6 +86,14 @@ class InstanceActor:
     def is_live(self) -> bool:
         """Whether user code of the instance is in memory."""
         return self._incarnation is not None
+
+    @property
+    def is_worth_replaying(self) -> bool:
+        """Whether a replay would say something new: the steps are few, or twice as many as at the last one.
+
+        So all replays together cost no more than the steps themselves, also of a loop that rests after each.
+        """
+        return not FEW_STEPS < len(self.state.steps) < 2 * self._loaded_steps
 
     @property
     def armed(self) -> frozenset[StepKey]:

@@ -11,9 +11,13 @@ from emulator.domain.instance import InstanceKey
 
 
 class Arrangements:
-    """Modifiers by instance, and by workflow for its future instances. It outlives an engine, too."""
+    """Modifiers by instance, and by workflow for its future instances. It outlives an engine, too.
 
-    def __init__(self) -> None:
+    With `few_replays` code that is not worth a replay stays in memory (see `InstanceActor`), where years pass in a second.
+    """
+
+    def __init__(self, *, few_replays: bool = False) -> None:
+        self.few_replays = few_replays
         self._instances: dict[InstanceKey, Modifiers] = {}
         self._workflows: dict[str, Modifiers] = {}
         self._created: dict[str, list[InstanceKey]] = {}

@@ -487,7 +487,7 @@ class Engine:
         unload = UnloadRequested(parked.incarnation)
         if len(self._actors) > self._max_live:
             actor.post(unload)
-        else:
+        elif self._residents.must_not_stay(actor):
             self._timers.schedule_in(UNLOAD_AFTER_MS, lambda: actor.post(unload))
 
     def _retire(self, actor: InstanceActor, decided_ms: int, *, has_changed: bool) -> None:

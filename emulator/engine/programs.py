@@ -49,7 +49,7 @@ class WorkflowDefinition:
 
     `program` makes the user code of one incarnation. `concurrency_limit` is how many instances may run at once (None: any
     number), `step_limit` how many `do` steps one incarnation may ask for, and the retentions for how long finished
-    instances are kept that were created without (Cloudflare: wrangler configuration, workflows).
+    instances are kept that were created without (Cloudflare: wrangler configuration, workflows; None: as long as the engine).
     `schedules` are for `emulator.engine.schedules`. `preserve_non_retryable_message` is Cloudflare's compatibility flag: without it, an uncaught NonRetryableError ends the
     instance with a general text.
     """
@@ -60,14 +60,14 @@ class WorkflowDefinition:
     script_name: str = ""
     step_limit: int = DEFAULT_INSTANCE_STEPS
     concurrency_limit: int | None = None
-    success_retention_ms: int = DEFAULT_RETENTION_MS
-    error_retention_ms: int = DEFAULT_RETENTION_MS
+    success_retention_ms: int | None = DEFAULT_RETENTION_MS
+    error_retention_ms: int | None = DEFAULT_RETENTION_MS
     defaults: StepConfig = field(default=PRODUCTION_DEFAULTS)
     schedules: tuple[Cron, ...] = ()
     preserve_non_retryable_message: bool = True
 
     def expires_ms(self, state: InstanceState) -> int | None:
-        """Until when a finished instance is kept, counted from its end; None for one that has not ended.
+        """Until when a finished instance is kept, counted from its end; None for one that has not ended, or stays.
 
         "Success" includes being terminated (Cloudflare: Workers API, create, retention).
         """
@@ -78,7 +78,8 @@ class WorkflowDefinition:
             chosen_ms, default_ms = made.error_retention_ms, self.error_retention_ms
         else:
             chosen_ms, default_ms = made.success_retention_ms, self.success_retention_ms
-        return state.ended_ms + (default_ms if chosen_ms is None else chosen_ms)
+        kept_ms = default_ms if chosen_ms is None else chosen_ms
+        return None if kept_ms is None else state.ended_ms + kept_ms
 
 
 def definition_of(

@@ -84,6 +84,10 @@ class Residents:
         self._next_number += 1
         return actor
 
+    def must_not_stay(self, actor: InstanceActor) -> bool:
+        """Whether an instance that rests for long leaves memory: in tests only if a replay would say something new."""
+        return actor.is_worth_replaying or not self._arrangements.few_replays
+
     def identified(self, creations: Sequence[Creation], claims: Sequence[Claim]) -> Sequence[Claim]:
         """The claims, with ids for their hooks."""
         return [self._identified(*each) for each in zip(creations, claims, strict=True)]

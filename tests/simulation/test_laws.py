@@ -443,7 +443,7 @@ def test_the_simulation_finds_an_engine_whose_running_instances_expire(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def expires_ms(definition: WorkflowDefinition, state: InstanceState) -> int:
-        return state.modified_ms + definition.success_retention_ms
+        return state.modified_ms + (definition.success_retention_ms or 0)
 
     monkeypatch.setattr(WorkflowDefinition, "expires_ms", expires_ms)
     assert "retention: " in _first_failure()

@@ -204,9 +204,9 @@ class _Loading:
             self._retention_ms(given.error_retention, (*at, "error_retention")),
         )
 
-    def _retention_ms(self, given: int | str | None, at: KeyPath) -> int:
+    def _retention_ms(self, given: int | str | None, at: KeyPath) -> int | None:
         if given is None:
-            return DEFAULT_RETENTION_MS
+            return None
         try:
             if unit := unknown_unit(given):
                 self.reader.warn(

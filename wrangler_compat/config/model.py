@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.domain.limits import DEFAULT_RETENTION_MS
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -14,10 +12,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long finished instances are kept."""
+    """How long finished instances are kept; None: nothing is said."""
 
-    success_ms: int = DEFAULT_RETENTION_MS
-    error_ms: int = DEFAULT_RETENTION_MS
+    success_ms: int | None = None
+    error_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

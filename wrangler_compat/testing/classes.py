@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bindings import WorkflowEntrypoint
 from emulator.errors import ConfigError
-from wrangler_compat.config import WorkerConfig, WorkflowConfig, load_config
+from wrangler_compat.config import WorkerConfig, WorkflowConfig, find_config, load_config
 from wrangler_compat.worker.entrypoint import WorkerEntrypoint
 from wrangler_compat.worker.loader import LoadedWorker, load_worker
 
@@ -27,7 +27,7 @@ class Subject(NamedTuple):
 
 
 def project_of(folder: Path) -> Subject:
-    """The project that a folder belongs to: that of the nearest wrangler file upwards.
+    """The project that a folder belongs to: that of the nearest wrangler file upwards. Or the project of such a file.
 
     Raises:
         ConfigError: there is none, or it is wrong.
@@ -38,11 +38,25 @@ def project_of(folder: Path) -> Subject:
 def project_or_hint(folder: Path) -> Subject:
     """See `project_of`; where there is no project, say how else a test can name what it is about."""
     try:
-        return project_of(folder)
+        path = find_config(folder)
     except ConfigError as error:
         raise ConfigError(
             f"{error}\nGive the classes to test instead: @pytest.mark.workflows(classes=[MyWorkflow]), or workflows.add(MyWorkflow)."
-        ) from error
+        ) from None
+    return project_of(path)
+
+
+def check_classes(given: Sequence[object]) -> None:
+    """Refuse what cannot be tested.
+
+    Raises:
+        ConfigError: something is neither a workflow's class nor a Worker's.
+    """
+    for each in given:
+        if not (isinstance(each, type) and issubclass(each, WorkflowEntrypoint | WorkerEntrypoint)):
+            raise ConfigError(
+                f"{each!r} cannot be tested: what is given are classes, each a WorkflowEntrypoint or a WorkerEntrypoint."
+            )
 
 
 def project_from(classes: Sequence[Entrypoint], file: Path) -> Subject:

@@ -5,6 +5,7 @@ They go by name, so a handle that a test has is good for the project that runs n
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
@@ -27,7 +28,7 @@ from emulator.core.inputs import Input
 from emulator.domain.hooks import HookRecord, TokenKey
 from emulator.domain.instance import InstanceKey
 from emulator.engine.engine import Engine
-from emulator.errors import EntityConflictError
+from emulator.errors import EntityConflictError, InvalidInput
 from emulator.projection.events import EventFilter
 
 T = TypeVar("T")
@@ -185,6 +186,22 @@ class TestedWorkflow(Workflow):
         self.binding = binding
 
 
-def key_of(instance: WorkflowInstance) -> InstanceKey:
-    """The name of the instance that a handle is for."""
-    return instance._key  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - Cloudflare's handle shows its id only
+def key_of(given: object) -> InstanceKey:
+    """The name of the instance that a handle is for.
+
+    Raises:
+        InvalidInput: it is no handle.
+    """
+    if not isinstance(given, WorkflowInstance):
+        raise InvalidInput(f"An instance was expected, {_hint(given)}")
+    return given._key  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - Cloudflare's handle shows its id only
+
+
+def _hint(given: object) -> str:
+    """What was given instead of an instance, and what was meant."""
+    if inspect.iscoroutine(given):
+        given.close()  # else Python says, too, that it was never awaited
+        return f"and not a coroutine: `await` is missing before the call of {given.__name__}()."
+    if isinstance(given, str):
+        return f"and not its id: `await workflows.env.MY_WORKFLOW.get({given!r})` gives it."
+    return f"as `await workflows.env.MY_WORKFLOW.create()` gives it, and not {given!r}."

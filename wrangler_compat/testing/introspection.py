@@ -12,125 +12,34 @@ wrong name, is reported at the end.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 
 from bindings import Workflow
-from bindings.convert import js_dict, options
+from bindings.convert import js_dict
 from emulator.core.effects import ReceivedEvent
 from emulator.core.inputs import DeleteRequested
-from emulator.core.modifiers import Modifiers, Steps
+from emulator.core.modifiers import Modifiers
 from emulator.core.state import HookState, InstanceState, StepState
 from emulator.domain import values
 from emulator.domain.entries import channel
-from emulator.domain.failure import Failure, exception_of, failure_of
+from emulator.domain.failure import Failure, exception_of
 from emulator.domain.instance import InstanceKey
-from emulator.domain.names import check_event_type
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 from emulator.domain.values import JsDict
 from emulator.errors import Conflict, InstanceNotFound, InvalidInput
 from emulator.projection.rendering import REDACTED
 from wrangler_compat.testing.host import TestedWorkflow
-from wrangler_compat.testing.project import TestProject
+from wrangler_compat.testing.leftovers import Leftover, check_used, leftovers, steps_run
+from wrangler_compat.testing.modifier import PREFIX, Change, Modifier, apply, named
+from wrangler_compat.testing.project import TestProject, status_of
 
-Selector = str | Mapping[str, Any]
-"""A step: its name, or `{"name", "index": 1}`, where the index says the how-many-th use of the name is meant."""
-
-_SELECTOR = {"name": "name", "index": "index"}
-_EVENT = {"type": "type", "payload": "payload"}
-_PREFIX = "[WorkflowIntrospector]"
-
-
-class Modifier:
-    """What `modify` hands out: each method arranges one thing and gives the modifier back, to be awaited or not."""
-
-    def __init__(self, modifiers: Modifiers) -> None:
-        self.modifiers = modifiers
-
-    def __await__(self) -> Generator[Any, Any, Self]:
-        yield from ()
-        return self
-
-    def disable_sleeps(self, steps: Iterable[Selector] | None = None) -> Self:
-        """Let all sleeps, or those listed, take no time."""
-        return self._set(self.modifiers.with_skipped_sleeps(_steps(StepKind.SLEEP, steps)))
-
-    def disable_retry_delays(self, steps: Iterable[Selector] | None = None) -> Self:
-        """Let retries of all steps, or of those listed, follow at once. The journal shows the delays all the same."""
-        return self._set(self.modifiers.with_skipped_delays(_steps(StepKind.DO, steps)))
-
-    def mock_step_result(self, step: Selector, value: object) -> Self:
-        """Let the step have this result; its callback is not called.
-
-        Raises:
-            InvalidInput: the step has a mocked result already.
-            SerializationError: the value could not be the result of a step.
-        """
-        key = _step(StepKind.DO, step)
-        result = values.encode(value, f'the mocked result of step "{key.label}"')
-        return self._set(self.modifiers.with_result(key, result))
-
-    def mock_step_error(
-        self, step: Selector, error: BaseException, times: int | None = None
-    ) -> Self:
-        """Let every attempt of the step raise this error, or the next `times`, counted from the first attempt.
-
-        Several calls add up. Retries follow the step's config. An error wins over a mocked result that is arranged later.
-
-        Raises:
-            InvalidInput: the step's result is mocked.
-        """
-        key = _step(StepKind.DO, step)
-        return self._set(self.modifiers.with_error(key, failure_of(error), _times(times)))
-
-    def force_step_timeout(self, step: Selector, times: int | None = None) -> Self:
-        """Let every attempt of the step time out at once, or the next `times`; counted with `mock_step_error`.
-
-        Raises:
-            InvalidInput: the step's result is mocked.
-        """
-        key = _step(StepKind.DO, step)
-        return self._set(self.modifiers.with_timeout(key, _times(times)))
-
-    def mock_event(self, event: Mapping[str, Any] | None = None, /, **keywords: Any) -> Self:
-        """Let an event, a `type` and perhaps a `payload`, be there from the beginning.
-
-        Raises:
-            InvalidEventType: the type is missing or not allowed.
-            SerializationError: the payload cannot be stored.
-        """
-        given = options(event, keywords, _EVENT, "mock_event()")
-        event_type = check_event_type(given.get("type"))
-        payload = None
-        if "payload" in given:
-            payload = values.encode(given["payload"], f'the payload of event "{event_type}"')
-        return self._set(self.modifiers.with_event(event_type, payload))
-
-    def force_event_timeout(self, step: Selector) -> Self:
-        """Let this `wait_for_event` time out as soon as it begins."""
-        return self._set(self.modifiers.with_event_timeout(_step(StepKind.WAIT, step)))
-
-    def _set(self, modifiers: Modifiers) -> Self:
-        self.modifiers = modifiers
-        return self
-
-    disableSleeps = disable_sleeps  # noqa: N815 - Cloudflare's JavaScript spelling
-    disableRetryDelays = disable_retry_delays  # noqa: N815
-    mockStepResult = mock_step_result  # noqa: N815
-    mockStepError = mock_step_error  # noqa: N815
-    forceStepTimeout = force_step_timeout  # noqa: N815
-    mockEvent = mock_event  # noqa: N815
-    forceEventTimeout = force_event_timeout  # noqa: N815
-
-
-Change = Callable[[Modifier], Awaitable[object] | None]
-"""What `modify` is given: a function, async or not, that arranges things by the modifier."""
+T = TypeVar("T")
 
 
 class InstanceIntrospector:
@@ -153,14 +62,14 @@ class InstanceIntrospector:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        unused = await self._wipe()
+        unused, ran = await self._wipe()
         if error is None:
-            _check_used(unused, f'instance "{self.id}"')
+            check_used(unused, f'instance "{self.id}"', ran)
 
     async def modify(self, change: Change) -> Self:
         """Arrange things for the instance; attempts, sleeps and waits that have begun are not touched."""
         modifier = Modifier(self._modifiers())
-        await _apply(change, modifier)
+        await apply(change, modifier)
         await self._project.arrange(self._key, modifier.modifiers)
         return self
 
@@ -173,7 +82,7 @@ class InstanceIntrospector:
             Exception: the step has failed; this is its error.
             AssertionError: it has not run, and will not.
         """
-        name, index = _named(step, keywords)
+        name, index = named(step, keywords)
         keys = [StepKey(kind, name, index) for kind in (StepKind.DO, StepKind.WAIT)]
 
         def ended(state: InstanceState) -> list[StepState] | None:
@@ -185,16 +94,20 @@ class InstanceIntrospector:
         what = f'have a result of step "{keys[0].label}"'
         found = await self._project.until_answered(self._key, ended, what)
         if not found:
-            raise AssertionError(f'instance {self.id} has ended; step "{keys[0].label}" never did.')
+            ran = steps_run(await self._ran())
+            raise AssertionError(
+                f'instance {self.id} has ended; step "{keys[0].label}" never did. {ran}'
+            )
         return _result(found[0])
 
     async def wait_for_status(self, status: str) -> None:
         """Wait until the instance has this status.
 
         Raises:
+            InvalidInput: there is no such status.
             AssertionError: it has ended with another, or nothing can happen any more.
         """
-        wanted = InstanceStatus(status)
+        wanted = status_of(status)
         if wanted is InstanceStatus.QUEUED:
             return
 
@@ -204,7 +117,7 @@ class InstanceIntrospector:
         found = await self._project.until_answered(self._key, reached, f"become {wanted}")
         if found is not wanted:
             raise AssertionError(
-                f"{_PREFIX} The Workflow instance {self.id} has reached status '{found}'. This is a finite status that "
+                f"{PREFIX} The Workflow instance {self.id} has reached status '{found}'. This is a finite status that "
                 f"prevents it from ever reaching the expected status of '{wanted}'."
             )
 
@@ -217,7 +130,7 @@ class InstanceIntrospector:
             AssertionError: it will not.
         """
         any_step = step is None and not keywords
-        key = None if any_step else StepKey(StepKind.SLEEP, *_named(step, keywords))
+        key = None if any_step else StepKey(StepKind.SLEEP, *named(step, keywords))
 
         def asleep(state: InstanceState) -> list[StepKey] | None:
             open_sleeps = [each for each in state.open if each.kind is StepKind.SLEEP]
@@ -277,30 +190,40 @@ class InstanceIntrospector:
         """Remove the instance, so that its id is free for another test, and what was arranged for it. Idempotent.
 
         Raises:
-            AssertionError: something was arranged for a step that never ran.
+            AssertionError: something was arranged and not used, as for a step that never ran.
         """
-        _check_used(await self._wipe(), f'instance "{self.id}"')
+        unused, ran = await self._wipe()
+        check_used(unused, f'instance "{self.id}"', ran)
 
-    async def unused(self) -> set[StepKey]:
-        """The steps that are named in what was arranged, and have never begun."""
-        try:
-            begun = await self._project.on_engine(
-                lambda engine: engine.read(self._key, lambda state: set(state.steps))
-            )
-        except InstanceNotFound:
-            begun = set[StepKey]()
-        return set(self._modifiers().named_steps()) - begun
+    async def unused(self) -> set[Leftover]:
+        """What was arranged and has not been used."""
+        arranged = self._modifiers()
+        return await self._ask(
+            lambda state: leftovers(arranged, state), without=leftovers(arranged, None)
+        )
 
-    async def _wipe(self) -> set[StepKey]:
-        """Dispose; gives the steps that are named in what was arranged for this instance alone, and have never begun."""
+    async def _wipe(self) -> tuple[set[Leftover], list[StepKey]]:
+        """Dispose; gives what was arranged for this instance alone and not used, and the steps that have run."""
         if self._is_disposed:
-            return set()
+            return set(), []
         self._is_disposed = True
-        unused = await self.unused() - set(self._shared.named_steps())
+        unused = await self.unused() - leftovers(self._shared, None)
+        ran = await self._ran()
+        await self._project.remember(self._key)
         with suppress(InstanceNotFound):  # never created, or deleted by the test
             await self._project.on_engine(lambda engine: engine.ask(self._key, DeleteRequested()))
         await self._project.arrange(self._key, None)
-        return unused
+        return unused, ran
+
+    async def _ran(self) -> list[StepKey]:
+        return await self._ask(lambda state: list(state.steps), without=[])
+
+    async def _ask(self, question: Callable[[InstanceState], T], *, without: T) -> T:
+        """Answer a question about the instance, or say what holds without one."""
+        try:
+            return await self._project.on_engine(lambda engine: engine.read(self._key, question))
+        except InstanceNotFound:
+            return without
 
     async def _status(self, wanted: InstanceStatus, what: str, there_is: str) -> InstanceState:
         state = await self._project.on_engine(
@@ -341,14 +264,14 @@ class WorkflowIntrospector:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        unused = await self._wipe()
+        unused, ran = await self._wipe()
         if error is None:
-            _check_used(unused, f'workflow "{self._workflow}"')
+            check_used(unused, f'workflow "{self._workflow}"', ran)
 
     async def modify_all(self, change: Change) -> Self:
         """Arrange things for every instance that is created from now on."""
         modifier = Modifier(self._modifiers)
-        await _apply(change, modifier)
+        await apply(change, modifier)
         self._modifiers = modifier.modifiers
         self._project.arrangements.capture(self._workflow, self._modifiers)
         return self
@@ -365,22 +288,26 @@ class WorkflowIntrospector:
         """Remove the instances, and capture no more. Idempotent.
 
         Raises:
-            AssertionError: something was arranged for a step that never ran, in any of the instances.
+            AssertionError: something was arranged and not used in any of the instances, as for a step that never ran.
         """
-        _check_used(await self._wipe(), f'workflow "{self._workflow}"')
+        unused, ran = await self._wipe()
+        check_used(unused, f'workflow "{self._workflow}"', ran)
 
-    async def _wipe(self) -> set[StepKey]:
+    async def _wipe(self) -> tuple[set[Leftover], list[StepKey]]:
         if self._is_disposed:
-            return set()
+            return set(), []
         self._is_disposed = True
         introspectors = await self.get()
         self._project.arrangements.release(self._workflow)
-        unused = set(self._modifiers.named_steps())
-        own: set[StepKey] = set()
+        unused = leftovers(self._modifiers, None)
+        own: set[Leftover] = set()
+        ran: dict[StepKey, None] = {}
         for each in introspectors:
             unused &= await each.unused()
-            own |= await each._wipe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - two halves of one thing
-        return unused | own
+            found, steps = await each._wipe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - two halves of one thing
+            own |= found
+            ran |= dict.fromkeys(steps)
+        return unused | own, list(ran)
 
     modifyAll = modify_all  # noqa: N815 - Cloudflare's JavaScript spelling
 
@@ -394,7 +321,7 @@ def introspect_workflow_instance(binding: Workflow, id: str) -> InstanceIntrospe
         InvalidInput: one of the two is missing, or the binding is another's.
     """
     if not binding or not id:
-        raise InvalidInput(f"{_PREFIX} Workflow binding and instance id are required.")
+        raise InvalidInput(f"{PREFIX} Workflow binding and instance id are required.")
     tested = _tested(binding)
     return InstanceIntrospector(tested.project, InstanceKey(tested.name, id), Modifiers())
 
@@ -407,7 +334,7 @@ def introspect_workflow(binding: Workflow) -> WorkflowIntrospector:
         Conflict: somebody does so already.
     """
     if not binding:
-        raise InvalidInput(f"{_PREFIX} Workflow binding is required.")
+        raise InvalidInput(f"{PREFIX} Workflow binding is required.")
     tested = _tested(binding)
     if tested.project.arrangements.captured(tested.name) is not None:
         raise Conflict(
@@ -419,24 +346,9 @@ def introspect_workflow(binding: Workflow) -> WorkflowIntrospector:
 def _tested(binding: Workflow) -> TestedWorkflow:
     if not isinstance(binding, TestedWorkflow):
         raise InvalidInput(
-            f"{_PREFIX} {binding!r} is no binding of a test harness; take it from its `env`."
+            f"{PREFIX} {binding!r} is no binding of a test harness; take it from its `env`."
         )
     return binding
-
-
-async def _apply(change: Change, modifier: Modifier) -> None:
-    answer = change(modifier)
-    if inspect.isawaitable(answer):
-        await answer
-
-
-def _check_used(unused: set[StepKey], whose: str) -> None:
-    if unused:
-        steps = ", ".join(sorted(f'{step.kind} "{step.label}"' for step in unused))
-        raise AssertionError(
-            f"{_PREFIX} Something was arranged for steps of {whose} that never ran: {steps}. "
-            "Is the name right, and did the test wait for them?"
-        )
 
 
 def _result(step: StepState) -> Any:
@@ -447,31 +359,3 @@ def _result(step: StepState) -> Any:
         return REDACTED
     stored = outcome.payload if isinstance(outcome, ReceivedEvent) else outcome
     return values.decode(stored) if isinstance(stored, msgspec.Raw) else None
-
-
-def _steps(kind: StepKind, steps: Iterable[Selector] | None) -> Steps:
-    return None if steps is None else frozenset(_step(kind, each) for each in steps)
-
-
-def _step(kind: StepKind, selector: Selector) -> StepKey:
-    return StepKey(kind, *_named(selector, {}))
-
-
-def _named(selector: object, keywords: Mapping[str, Any]) -> tuple[str, int]:
-    if isinstance(selector, str):
-        return selector, 1
-    given = options(selector, keywords, _SELECTOR, "a step")
-    name, index = given.get("name"), given.get("index", 1)
-    if not isinstance(name, str) or not isinstance(index, int) or index < 1:
-        raise InvalidInput(
-            f'{_PREFIX} A step is given by its name, or as {{"name", "index"}} with an index from 1, not {given!r}.'
-        )
-    return name, index
-
-
-def _times(times: object) -> int | None:
-    if times is None:
-        return None
-    if not isinstance(times, int) or isinstance(times, bool) or times < 1:
-        raise InvalidInput(f"{_PREFIX} times must be a whole number from 1, not {times!r}.")
-    return times

@@ -6,32 +6,64 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+from emulator.engine.attempts import STANDSTILL_MS
 from emulator.testing.loop import VirtualLoop
 
 T = TypeVar("T")
+
+PATIENCE_S: Final = 30.0
+"""How long a test waits for one thing, in seconds of real time, before it fails."""
+
+BUSY_S: Final = 1.0
+"""For how long a loop may have something to run before it listens to other threads all the same."""
 
 
 class InVain(AssertionError):
     """What a test waits for cannot happen any more: nothing is ready, and no timer is set."""
 
 
+class TooLong(InVain):
+    """What a test waits for has not happened in `PATIENCE_S`, and code runs on: it may do so for ever."""
+
+
+class _Waiter:
+    """Somebody who waits, since that much real time had passed. `give_up` is called with the reason, once."""
+
+    def __init__(self, give_up: Callable[[InVain], object], since_s: float) -> None:
+        self._give_up = give_up
+        self.since_s = since_s
+        self.has_given_up = False
+
+    def give_up(self, why: InVain) -> None:
+        if not self.has_given_up:
+            self.has_given_up = True
+            self._give_up(why)
+
+
 class HarnessLoop(VirtualLoop):
-    """A loop whose time stands still unless `passing` lets it pass."""
+    """A loop whose time stands still unless `passing` lets it pass.
+
+    Real time is measured from turn to turn. A turn that takes long does not count: a debugger holds the process, a laptop was
+    closed, or a thread works, which is waited for.
+    """
 
     def __init__(self) -> None:
+        self._waiting: dict[_Waiter, None] = {}
+        self._read_s = self.real_s()
+        self._spent_s = 0.0
+        self._idle_s = 0.0
         super().__init__()
-        self._waiting: dict[object, Callable[[], object]] = {}
         self._stillness = self._stand_still()
 
     @contextmanager
-    def passing(self, in_vain: Callable[[], object]) -> Generator[None]:
-        """Let time pass, as far as something needs it; `in_vain` is called once if nothing can happen any more."""
+    def passing(self, give_up: Callable[[InVain], object]) -> Generator[None]:
+        """Let time pass, as far as something needs it; `give_up` is called once if nothing can happen any more, or too much does."""
         if not self._waiting:
             self._stillness.__exit__(None, None, None)
-        waiter = object()
-        self._waiting[waiter] = in_vain
+        waiter = _Waiter(give_up, self._spent_s)
+        self._waiting[waiter] = None
         try:
             yield
         finally:
@@ -41,19 +73,35 @@ class HarnessLoop(VirtualLoop):
 
     def idle(self) -> None:
         """Tell whoever waits that it is in vain, and listen to other threads."""
-        for waiter, in_vain in self._waiting.items():
-            self._waiting[waiter] = _say_nothing
-            in_vain()
+        for waiter in self._waiting:
+            waiter.give_up(InVain())
         self._write_to_self()
+
+    def real_s(self) -> float:
+        """The machine's time in seconds, from some beginning on."""
+        return asyncio.BaseEventLoop.time(self)
+
+    def _begin_turn(self, timeout: float | None) -> bool:
+        self._measure()
+        if timeout != 0:
+            self._idle_s = self._spent_s
+        elif self._reports and self._spent_s - self._idle_s > BUSY_S:
+            self._ready.append(self._reports.popleft())  # code that never waits would let nobody in
+        return super()._begin_turn(timeout)
+
+    def _measure(self) -> None:
+        before_s, self._read_s = self._read_s, self.real_s()
+        passed_s = self._read_s - before_s
+        if passed_s * 1000 <= STANDSTILL_MS:
+            self._spent_s += passed_s
+        for waiter in self._waiting:
+            if self._spent_s - waiter.since_s > PATIENCE_S:
+                waiter.give_up(TooLong())
 
     def _stand_still(self) -> AbstractContextManager[None]:
         hold = self.hold()
         hold.__enter__()
         return hold
-
-
-def _say_nothing() -> None:
-    """It has been said."""
 
 
 async def _cancel_others() -> None:
@@ -89,7 +137,7 @@ class LoopThread:
         """Run a coroutine there, and wait for it here. Time passes as far as it needs.
 
         Raises:
-            InVain: it waits for something that will not happen.
+            InVain: it waits for something that will not happen, or has waited for too long.
         """
         return await asyncio.wrap_future(self._submit(work))
 
@@ -103,17 +151,17 @@ class LoopThread:
     async def _pass_time(self, work: Coroutine[Any, Any, T]) -> T:
         task = asyncio.current_task()
         assert task is not None
-        gave_up: list[None] = []
+        reasons: list[InVain] = []
 
-        def give_up() -> None:
-            gave_up.append(None)
+        def give_up(why: InVain) -> None:
+            reasons.append(why)
             task.cancel()
 
         try:
             with self.loop.passing(give_up):
                 return await work
         except asyncio.CancelledError:
-            if not gave_up:
+            if not reasons:
                 raise
             task.uncancel()
-            raise InVain from None
+            raise reasons[0] from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,9 +46,9 @@ def workflows(request: pytest.FixtureRequest) -> Generator[TestProject]:
     path: Path = request.path
     project = TestProject(lambda: project_or_hint(path.parent), path)
     marker = request.node.get_closest_marker("workflows")
-    if marker is not None:
-        _set_up(project, **marker.kwargs)
     request.node.stash[_PROJECT] = project
+    if marker is not None:
+        _set_up(project, marker)
     try:
         yield project
     finally:
@@ -76,17 +76,50 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the journals of a failed test."""
-    report = yield
+    """Show the user's lines of a failed test, and the journals."""
     project = item.stash.get(_PROJECT, None)
-    if project is not None and call.when == "call" and report.failed:
+    is_shown = project is None or call.excinfo is None or _shorten(item.config, call)
+    report = yield
+    if project is not None and report.failed:
+        if not is_shown and call.excinfo is not None:
+            report.longrepr = call.excinfo.getrepr(style="value", chain=False)
         report.sections += [("workflow instance", drawn) for drawn in project.trees()]
     return report
 
 
-def _set_up(
-    project: TestProject, *, classes: Sequence[Any] = (), env: Mapping[str, object] | None = None
-) -> None:
+def _shorten(config: pytest.Config, call: pytest.CallInfo[None]) -> bool:
+    """Take all lines but the user's out of what is shown; says whether there is something to show but the message."""
+    error = call.excinfo and call.excinfo.value
+    if (
+        error is None
+        or config.getoption("fulltrace")
+        or config.getoption("tbstyle") == "native"
+        or isinstance(error, pytest.skip.Exception | pytest.fail.Exception | pytest.exit.Exception)
+    ):
+        return True
+    from wrangler_compat.testing.tracebacks import shorten
+
+    is_shown = shorten(error)
+    call.excinfo = pytest.ExceptionInfo[BaseException].from_exception(error)
+    return is_shown
+
+
+def _set_up(project: TestProject, marker: pytest.Mark) -> None:
     # By keywords: pytest takes a mark of a single class for the class's own decorator.
-    project.add(*classes)
-    project.replace_env(env or {})
+    given: dict[str, Any] = {"classes": [], "env": {}, **marker.kwargs}
+    classes, env = given["classes"], given["env"]
+    unknown = ", ".join(given.keys() - {"classes", "env"})
+    problem = None
+    if marker.args:
+        problem = "takes its classes by keyword"
+    elif unknown:
+        problem = f"takes classes and env, not {unknown}"
+    elif not isinstance(classes, list | tuple):
+        problem = f"takes a list of classes, not {classes!r}"
+    elif not isinstance(env, Mapping):
+        problem = f"takes env as a dictionary, not {env!r}"
+    if problem is not None:
+        usage = '@pytest.mark.workflows(classes=[MyWorkflow], env={"NAME": fake})'
+        pytest.fail(f"The mark workflows {problem}: {usage}", pytrace=False)
+    project.add(*given["classes"])
+    project.replace_env(given["env"])

@@ -22,21 +22,28 @@ from bindings import WorkflowInstance
 from bindings.ambient import hosting
 from emulator.core.modifiers import Modifiers, ModifiersChanged
 from emulator.core.state import InstanceState
-from emulator.domain.duration import duration_ms
+from emulator.domain.duration import UNITS, duration_ms, unknown_unit
 from emulator.domain.instance import InstanceKey
+from emulator.domain.limits import DAY_MS
 from emulator.domain.status import InstanceStatus
 from emulator.engine.arrangements import Arrangements
 from emulator.engine.engine import Engine
 from emulator.engine.incarnation import PARK_AFTER_MS
-from emulator.errors import ConfigError
+from emulator.errors import ConfigError, InvalidDuration, InvalidInput
 from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import Commit, InstanceQuery, StoredInstance
 from emulator.testing.clock import LoopClock
 from wrangler_compat import project as assembly
-from wrangler_compat.testing.classes import Entrypoint, Subject, project_from, project_of
+from wrangler_compat.testing.classes import (
+    Entrypoint,
+    Subject,
+    check_classes,
+    project_from,
+    project_of,
+)
 from wrangler_compat.testing.host import ProjectHost, TestedWorkflow, key_of
-from wrangler_compat.testing.loop import InVain, LoopThread
-from wrangler_compat.testing.tree import is_pending, standing, tree
+from wrangler_compat.testing.loop import PATIENCE_S, InVain, LoopThread, TooLong
+from wrangler_compat.testing.tree import is_pending, progress, standing, tree
 
 T = TypeVar("T")
 
@@ -61,9 +68,16 @@ class Response:
         """The body as JSON."""
         return json.loads(self.body)
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"The Worker's answer has no {name!r}: it has status, headers, body, text() and json().",
+            name=name,
+            obj=self,
+        )
 
-PATIENCE_S = 32 * 24 * 60 * 60
-"""How much virtual time `until` lets pass in a project with schedules, in seconds: a month, and a little."""
+
+MOST_DAYS = 32
+"""How much virtual time `until` lets pass in a project with schedules: a month, and a little."""
 
 
 class TestProject:
@@ -75,12 +89,13 @@ class TestProject:
     __test__ = False  # pytest: this is no test class
 
     def __init__(self, find: Callable[[], Subject], file: Path) -> None:
-        self.arrangements = Arrangements()
+        self.arrangements = Arrangements(few_replays=True)
         self._find = find
         self._file = file
         self._classes: list[Entrypoint] = []
         self._stand_ins: dict[str, object] = {}
         self._journal = _CountingJournal()
+        self._gone: list[StoredInstance] = []
         self._thread: LoopThread | None = None
         self._clock = LoopClock()
         self._subject: Subject | None = None
@@ -96,8 +111,9 @@ class TestProject:
         """Test these classes instead of a project: workflows, each bound under its name in UPPER_SNAKE, and a Worker.
 
         Raises:
-            ConfigError: the engine runs already.
+            ConfigError: the engine runs already, or something is neither a workflow's class nor a Worker's.
         """
+        check_classes(classes)
         if self._subject is not None:
             raise ConfigError("The engine runs already: add classes before anything is done.")
         self._classes += classes
@@ -134,9 +150,10 @@ class TestProject:
         """Let time pass until the instance has this status.
 
         Raises:
+            InvalidInput: there is no such status, or what was given is no instance.
             AssertionError: it has ended otherwise, or waits for something that no time brings; the text says which.
         """
-        wanted = InstanceStatus(status)
+        wanted = status_of(status)
         key = key_of(instance)
 
         def reached(state: InstanceState) -> InstanceStatus | None:
@@ -147,8 +164,24 @@ class TestProject:
             raise AssertionError(f"instance {key.id} did not become {wanted}: {how}")
 
     async def advance(self, duration: int | str | timedelta) -> None:
-        """Let this much time pass: milliseconds, a text such as "3 days", or a timedelta."""
-        await self._call(self._advance(duration_ms(duration, what="the time to advance")))
+        """Let this much time pass: milliseconds, a text such as "3 days", or a timedelta.
+
+        Raises:
+            InvalidDuration: it is none, its unit is unknown, or it is negative.
+        """
+        left_ms = duration_ms(duration, what="the time to advance")
+        if unit := unknown_unit(duration):
+            raise InvalidDuration(
+                f'the time to advance cannot be {duration!r}: there is no unit "{unit}"; there are {UNITS}'
+            )
+        if left_ms < 0:
+            raise InvalidDuration(
+                f"the time to advance cannot be {duration!r}: time does not run backwards"
+            )
+        while left_ms > DAY_MS:  # it is each day that must not take too long
+            await self._call(self._advance(DAY_MS))
+            left_ms -= DAY_MS
+        await self._call(self._advance(left_ms))
 
     async def settle(self) -> None:
         """Let everything go on that can without time passing, until it has finished or is parked.
@@ -191,10 +224,15 @@ class TestProject:
         """Let time pass until a question about an instance has an answer other than None.
 
         Raises:
-            AssertionError: that cannot happen any more; the text says that the instance will not do `what`.
+            AssertionError: that cannot happen any more, or takes for ever; the text says that the instance does not do `what`.
         """
         try:
             return await self.on_engine(lambda engine: self._until(engine, key, question))
+        except TooLong:
+            how = await self._describe(key, progress)
+            raise TooLong(
+                f"instance {key.id} did not {what} within {PATIENCE_S:g} s of real time, and goes on: {how}"
+            ) from None
         except (InVain, TimeoutError):
             how = await self._standing(key)
             raise AssertionError(f"instance {key.id} will not {what}: {how}") from None
@@ -205,7 +243,7 @@ class TestProject:
         config = self._started().config
         has_schedule = bool(config.crons) or any(each.schedules for each in config.workflows)
         # A schedule ticks for ever, so that there is always something that can still happen.
-        async with asyncio.timeout(PATIENCE_S if has_schedule else None):
+        async with asyncio.timeout(MOST_DAYS * DAY_MS / 1000 if has_schedule else None):
             return await engine.until(key, question)
 
     async def arrange(self, key: InstanceKey, modifiers: Modifiers | None) -> None:
@@ -219,15 +257,17 @@ class TestProject:
 
     def pending(self) -> list[str]:
         """The instances that have not ended, each with what it waits for."""
-        return [
-            f"{each.row.creation.workflow}/{each.row.creation.id}: {standing(each)}"
-            for each in self._instances()
-            if is_pending(each)
-        ]
+        return self._pending(standing)
 
     def trees(self) -> list[str]:
-        """The journal of each instance, as a tree."""
-        return [tree(each) for each in self._instances()]
+        """The journal of each instance, as a tree: first of those that introspectors have removed. Also after `stop`."""
+        return [tree(each) for each in (*self._gone, *self._instances())]
+
+    async def remember(self, key: InstanceKey) -> None:
+        """Keep the journal of an instance that is about to be removed, for a report."""
+        found = (await self.on_engine(lambda engine: engine.journal.load([key]))).get(key)
+        if isinstance(found, StoredInstance):
+            self._gone = [*self._gone, found][-MOST_SHOWN:]
 
     # its life
 
@@ -257,6 +297,7 @@ class TestProject:
             AssertionError: a replay asked for other steps than the journal has.
         """
         self._hosting.close()
+        self._gone += self._instances()
         thread, self._thread = self._thread, None
         if thread is not None:
             try:
@@ -264,7 +305,10 @@ class TestProject:
             finally:
                 thread.stop()
         if self.divergences:
-            raise AssertionError("\n".join(self.divergences))
+            raise AssertionError(
+                "\n".join(self.divergences)
+                + "\nThis is an error in tests; one that means it takes the text out of workflows.divergences."
+            )
 
     def _started(self) -> assembly.Project:
         if self._subject is None:
@@ -282,6 +326,7 @@ class TestProject:
             load=load,
             stand_ins=self._stand_ins,
             arrangements=self.arrangements,
+            default_retention_ms=None,
         )
         self._project = await self._opened.enter_async_context(opening)
         # One list for all lives, from which a test may take at any time.
@@ -303,6 +348,12 @@ class TestProject:
             raise
         try:
             return await self._thread.call(work)
+        except TooLong:
+            pending = "; ".join(self._pending(progress)) or "no instance"
+            raise TooLong(
+                f"The test has waited for {PATIENCE_S:g} s of real time, and code still runs. "
+                f"Unfinished: {pending}."
+            ) from None
         except InVain:
             pending = "; ".join(self.pending()) or "no instance"
             raise InVain(
@@ -335,9 +386,19 @@ class TestProject:
         await self._open()
 
     async def _standing(self, key: InstanceKey) -> str:
+        return await self._describe(key, standing)
+
+    async def _describe(self, key: InstanceKey, describe: Callable[[StoredInstance], str]) -> str:
         found = await self.on_engine(lambda engine: engine.journal.load([key]))
         stored = found.get(key)
-        return standing(stored) if isinstance(stored, StoredInstance) else "it does not exist"
+        return describe(stored) if isinstance(stored, StoredInstance) else "it does not exist"
+
+    def _pending(self, describe: Callable[[StoredInstance], str]) -> list[str]:
+        return [
+            f"{each.row.creation.workflow}/{each.row.creation.id}: {describe(each)}"
+            for each in self._instances()
+            if is_pending(each)
+        ]
 
     def _instances(self) -> list[StoredInstance]:
         return [] if self._thread is None else self._thread.block(self._load_instances())
@@ -350,6 +411,17 @@ class TestProject:
             loaded = (await self._journal.load(keys)).values()
             found += [stored for stored in loaded if isinstance(stored, StoredInstance)]
         return found
+
+
+def status_of(text: str) -> InstanceStatus:
+    """Read the name of a status.
+
+    Raises:
+        InvalidInput: there is none of this name.
+    """
+    if text not in list(InstanceStatus):
+        raise InvalidInput(f"There is no status {text!r}: there are {', '.join(InstanceStatus)}.")
+    return InstanceStatus(text)
 
 
 class _Env:

@@ -22,6 +22,8 @@ from emulator.projection.detail import (
 from emulator.projection.rendering import event_of, iso, output_of
 
 MAX_VALUE_CHARS = 120
+MOST_STEPS = 200
+"""How many steps a tree shows at most: the last ones."""
 
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1))
 
@@ -38,7 +40,9 @@ def tree(stored: StoredInstance) -> str:
         f"{creation.workflow}/{creation.id}: {shown.status}, created {iso(began_ms)}",
         f"params {_short(values.plain(creation.params))}",
     ]
-    branches = [_branch(step, began_ms) for step in shown.steps]
+    earlier = len(shown.steps) - MOST_STEPS
+    branches = [[f"… {earlier} steps before"]] if earlier > 0 else []
+    branches += [_branch(step, began_ms) for step in shown.steps[-MOST_STEPS:]]
     branches += [[text] for text in _untaken(stored)]
     if shown.ended_ms is not None:
         branches.append([f"{_after(shown.ended_ms - began_ms)} {_end(shown)}"])
@@ -58,6 +62,13 @@ def standing(stored: StoredInstance) -> str:
     if shown.status in TERMINAL:
         waits = []
     return ", ".join([f"it is {shown.status}{error}", *waits, *_untaken(stored)])
+
+
+def progress(stored: StoredInstance) -> str:
+    """Say in one line how far an instance has come, and what it waits for."""
+    done = [step for step in _detail(stored).steps if step.end_ms is not None]
+    last = f', the last "{done[-1].name}"' if done else ""
+    return f"{len(done)} steps done{last}; {standing(stored)}"
 
 
 def is_pending(stored: StoredInstance) -> bool:

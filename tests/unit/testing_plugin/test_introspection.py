@@ -186,8 +186,19 @@ async def test_an_end_that_makes_a_status_impossible_is_told(workflows: TestProj
         await order.wait_for_status("complete")
     with pytest.raises(Conflict, match='is in status "errored" but must be "complete" to have an'):
         await order.get_output()
-    with pytest.raises(AssertionError, match='"charge-1" never did'):
+    with pytest.raises(AssertionError, match=r'"charge-1" never did\. Steps that ran: none\.'):
         await order.wait_for_step_result("charge")
+
+
+async def test_a_result_that_never_came_is_told_with_the_steps_that_ran(
+    workflows: TestProject,
+) -> None:
+    await workflows.env.ORDERS.create(id="o")
+    order = introspect_workflow_instance(workflows.env.ORDERS, "o")
+    await order.wait_for_status("complete")
+    ran = 'sleep "think-1", do "charge-1", do "secret-1", wait "parcel-1"'
+    with pytest.raises(AssertionError, match=rf'"chrage-1" never did\. Steps that ran: {ran}\.'):
+        await order.wait_for_step_result("chrage")
 
 
 async def test_waiting_in_vain_is_an_error(workflows: TestProject) -> None:
@@ -210,6 +221,7 @@ async def test_disposing_frees_the_id_and_forgets_what_was_arranged(
         await order.wait_for_status("complete")
     with pytest.raises(InstanceNotFound):
         await instance.status()
+    assert "o: complete" in workflows.trees()[0], "kept for a report"
     again = await workflows.env.ORDERS.create(id="o")
     await again.send_event(type="arrived")
     await workflows.until(again, "complete")
@@ -227,9 +239,49 @@ async def test_a_mock_for_a_step_that_never_ran_is_reported(workflows: TestProje
     )
     await workflows.env.ORDERS.create(id="o")
     await order.wait_for_step_result("charge")
-    with pytest.raises(AssertionError, match='"o" that never ran: do "chrage-1", sleep "thnik-1"'):
+    text = r'"o" that never ran: do "chrage-1", sleep "thnik-1"\. .* Steps that ran: sleep "think-1", do "charge-1"'
+    with pytest.raises(AssertionError, match=text):
         await order.dispose()
     await order.dispose()
+
+
+async def test_a_mocked_event_that_nothing_took_is_reported(workflows: TestProject) -> None:
+    order = introspect_workflow_instance(workflows.env.ORDERS, "o")
+    await order.modify(lambda m: m.mock_event({"type": "arived"}).mock_event({"type": "arrived"}))
+    await workflows.env.ORDERS.create(id="o")
+    await order.wait_for_status("complete")
+    text = r'An event was arranged for instance "o", and nothing took it: "arived"\. Is'
+    with pytest.raises(AssertionError, match=text):
+        await order.dispose()
+
+
+async def test_a_result_that_is_mocked_too_late_is_reported(workflows: TestProject) -> None:
+    await workflows.env.ORDERS.create(id="o")
+    order = introspect_workflow_instance(workflows.env.ORDERS, "o")
+    await order.wait_for_step_result("charge")
+    await order.modify(lambda m: m.mock_step_result("charge", 1))
+    text = r'A result was arranged for steps of instance "o" after they had run: do "charge-1"\. Is'
+    with pytest.raises(AssertionError, match=text):
+        await order.dispose()
+
+
+async def test_a_result_that_is_mocked_late_may_be_for_a_restart(workflows: TestProject) -> None:
+    instance = await workflows.env.ORDERS.create(id="o")
+    async with introspect_workflow_instance(workflows.env.ORDERS, "o") as order:
+        await order.wait_for_step_result("charge")
+        await order.modify(lambda m: m.mock_step_result("charge", 1))
+        await instance.restart()
+        assert await order.wait_for_step_result("charge") == 1
+
+
+async def test_a_mocked_event_for_all_is_reported_if_none_took_it(workflows: TestProject) -> None:
+    introspector = introspect_workflow(workflows.env.ORDERS)
+    await introspector.modify_all(lambda m: m.mock_event(type="arived").mock_event(type="arrived"))
+    instances = [await workflows.env.ORDERS.create() for _ in range(2)]
+    await workflows.until(instances[0], "complete")
+    text = r'arranged for workflow "orders", and nothing took it: "arived"\. '
+    with pytest.raises(AssertionError, match=text):
+        await introspector.dispose()
 
 
 async def test_a_failure_in_the_block_is_not_hidden_by_the_report(workflows: TestProject) -> None:

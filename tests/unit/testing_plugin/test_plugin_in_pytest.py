@@ -206,6 +206,27 @@ def test_a_failure_shows_the_journal_as_a_tree(project: pytest.Pytester) -> None
     )
 
 
+def test_a_failure_shows_what_an_introspector_has_removed(project: pytest.Pytester) -> None:
+    configure(project, "auto", "function")
+    project.makepyfile(
+        """
+        from wrangler_compat.testing import introspect_workflow_instance
+
+        async def test_wrong(workflows):
+            workflows.env.GREETING = "good morning"
+            async with introspect_workflow_instance(workflows.env.NAP, "n") as nap:
+                await workflows.env.NAP.create(id="n")
+                await nap.wait_for_status("complete")
+                assert await nap.get_output() == "good evening"
+        """
+    )
+    result = project.runpytest_inprocess("-p", "no:cacheprovider", "-k", "test_wrong")
+    result.assert_outcomes(failed=1, deselected=TESTS)
+    result.stdout.fnmatch_lines(
+        ["*- workflow instance -*", "nap/n: complete, *", '└─ +30d complete: "good morning"']
+    )
+
+
 def test_what_a_test_leaves_unfinished_is_noted_and_not_waited_for(
     project: pytest.Pytester,
 ) -> None:
@@ -248,7 +269,14 @@ def test_a_replay_that_asks_for_other_steps_is_an_error(project: pytest.Pytester
     )
     result = project.runpytest_inprocess("-p", "no:cacheprovider", "-k", "test_rolls")
     result.assert_outcomes(passed=2, errors=1, deselected=TESTS)
-    result.stdout.fnmatch_lines(['*AssertionError: workflow roll, instance r: *"roll 0-1"*'])
+    result.stdout.fnmatch_lines(
+        [
+            'workflow roll, instance r: *"roll 0-1"*',
+            "*takes the text out of workflows.divergences.",
+            "*- workflow instance -*",
+            "roll/r: complete, *",
+        ]
+    )
 
 
 def test_the_start_of_pytest_does_not_load_the_engine() -> None:

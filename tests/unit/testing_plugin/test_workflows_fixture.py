@@ -7,12 +7,13 @@ import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from bindings import NonRetryableError, WorkflowEntrypoint
-from emulator.errors import ConfigError, InstanceNotFound
+from emulator.errors import ConfigError, InstanceNotFound, InvalidDuration
 from wrangler_compat.testing import TestProject
 from wrangler_compat.worker.entrypoint import WorkerEntrypoint
 from wrangler_compat.worker.http import Request, Response
@@ -112,6 +113,15 @@ class FakeKV:
         return "kept"
 
 
+class Counting(WorkflowEntrypoint):
+    """Sleeps a day, many times, and counts how often it comes to each sleep."""
+
+    async def run(self, event: Any, step: Any) -> None:
+        for number in range(event["payload"]):
+            calls.append(f"sleep {number}")
+            await step.sleep("a day", "1 day")
+
+
 async def status_of(instance: Any) -> str:
     return (await instance.status())["status"]
 
@@ -208,6 +218,56 @@ async def test_a_worker_among_the_classes_answers_requests(workflows: TestProjec
     assert answer.status == 202
     instance = await workflows.env.LISTENER.get(answer.json()["id"])
     assert await status_of(instance) == "running"
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        ("3 dayz", "cannot be '3 dayz': there is no unit \"dayz\"; there are second, minute,"),
+        ("3 Days", "cannot be '3 Days': there is no unit \"Days\"; there are second, minute,"),
+        ("-3 days", "cannot be '-3 days': time does not run backwards"),
+        (timedelta(days=-1), "time does not run backwards"),
+        ("soon", "cannot be 'soon': a duration is"),
+    ],
+)
+@pytest.mark.workflows(classes=[Sleeper])
+async def test_time_advances_by_durations_only(
+    workflows: TestProject, duration: Any, text: str
+) -> None:
+    with pytest.raises(InvalidDuration, match=re.escape(text)):
+        await workflows.advance(duration)
+
+
+@pytest.mark.workflows(classes=[Sleeper, Broken])
+async def test_finished_instances_stay(workflows: TestProject) -> None:
+    done = await workflows.env.SLEEPER.create()
+    failed = await workflows.env.BROKEN.create()
+    await workflows.advance("1 year")
+    assert [await status_of(each) for each in (done, failed)] == ["complete", "errored"]
+
+
+@pytest.mark.workflows(classes=[Sleeper])
+async def test_finished_instances_go_when_a_retention_is_given_that_is_over(
+    workflows: TestProject,
+) -> None:
+    retention = {"success_retention": "1 day"}
+    instance = await workflows.env.SLEEPER.create(retention=retention)
+    await workflows.advance("24 hours")
+    assert await status_of(instance) == "complete"
+    await workflows.advance("2 hours")
+    with pytest.raises(InstanceNotFound):
+        await instance.status()
+
+
+@pytest.mark.workflows(classes=[Counting])
+async def test_a_loop_over_long_sleeps_is_replayed_often_at_first_and_seldom_later(
+    workflows: TestProject,
+) -> None:
+    calls.clear()
+    await workflows.until(await workflows.env.COUNTING.create(params=400), "complete")
+    assert calls.count("sleep 0") > 15
+    assert calls.count("sleep 300") <= 2
+    assert len(calls) < 4 * 400
 
 
 @pytest.mark.workflows(classes=[Keeper], env={"KV": FakeKV()})
