@@ -134,11 +134,12 @@ class Decision:
         self.effects.append(RequestSlot(waking=True))
 
     def go_on(self, step: StepState | None = None) -> None:
-        """Let the code see that a step has ended: it is told, or started again, or its instance woken."""
-        if self.state.status is InstanceStatus.WAITING:
+        """Let the code see that a step has ended: it is told, or its instance woken.
+
+        So is one that ran when the process died, and has not been taken up yet: it may have lost its slot since.
+        """
+        if self.state.status is InstanceStatus.WAITING or not self.state.life.running:
             self.wake()
-        elif not self.state.life.running:
-            self.start_run()
         else:
             assert step is not None
             self.answer(step)

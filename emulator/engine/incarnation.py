@@ -205,17 +205,15 @@ class Incarnation:
 
     def output(self, step: StepKey, output: values.StreamedOutput) -> StoredOutput:
         """What a step has returned as a stream, to be read."""
-        return StoredOutput(
-            step.label, output, partial(self._read_output, output_stream(step.label))
-        )
+        return StoredOutput(step.label, output, partial(self._read_output, step.label))
 
-    async def _read_output(self, stream: str, first: int) -> list[ChunkRow]:
+    async def _read_output(self, label: str, first: int) -> list[ChunkRow]:
         # Like a question to the engine: the code is not at rest meanwhile, and hears of nothing else.
         self._activity += 1
         self._unanswered += 1
         try:
             page = await self._host.streams.journal.chunks(
-                self._host.key, stream, first, PAGE_CHUNKS, PAGE_BYTES
+                self._host.key, output_stream(label), first, PAGE_CHUNKS, PAGE_BYTES
             )
         finally:
             self.heard()

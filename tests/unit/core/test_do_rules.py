@@ -195,7 +195,7 @@ def test_parallel_steps_answer_in_the_order_of_their_ends() -> None:
 
 
 def test_an_attempt_that_a_dead_process_left_has_failed_once_the_step_is_asked_for() -> None:
-    case = running().when(asks_do("a")).crash().when(EventSent("paid"))
+    case = running().when(asks_do("a")).crash().when(EventSent("paid")).and_slot()
     assert case.started
     case.when(asks_do("a"))
     case.then(A, AttemptFailed(1, INTERRUPTED, 0), AttemptStarted(2), InvokeAttempt(A, 2, CONFIG))
@@ -203,7 +203,8 @@ def test_an_attempt_that_a_dead_process_left_has_failed_once_the_step_is_asked_f
 
 
 def test_the_last_attempt_that_a_dead_process_left_has_failed_the_step() -> None:
-    case = running().when(asks_do("a", ONCE)).crash().when(EventSent("paid"), asks_do("a"))
+    case = running().when(asks_do("a", ONCE)).crash().when(EventSent("paid")).and_slot()
+    case.when(asks_do("a"))
     case.then(A, AttemptFailed(1, INTERRUPTED), StepFailed(), ResolveStep(A, INTERRUPTED, 8))
 
 

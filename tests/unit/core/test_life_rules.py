@@ -299,7 +299,7 @@ def test_nothing_is_to_be_taken_up_of_what_rests(case: Case) -> None:
 
 
 def test_an_instance_that_an_event_has_started_is_not_taken_up_twice() -> None:
-    case = running().when(asks_wait("w")).crash().when(EventSent("other"))
+    case = running().when(asks_wait("w")).crash().when(EventSent("other")).and_slot()
     assert case.started
     case.when(asks_do("a"), Recovered()).then_nothing()
     case.when(returns("a"))

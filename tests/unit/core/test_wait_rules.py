@@ -164,9 +164,16 @@ def test_an_event_for_a_sleeping_instance_is_taken_in_the_replay() -> None:
     assert not any(isinstance(effect, ArmTimer) for effect in case.last.effects)
 
 
-def test_any_event_starts_the_code_of_a_running_instance_that_is_not_in_memory() -> None:
+def test_any_event_wakes_a_running_instance_that_is_not_in_memory_if_there_is_a_slot() -> None:
     case = running().when(asks_do("a"), raises("a")).crash()
-    assert case.when(EventSent("other")).started
+    case.when(EventSent("other")).then(EventReceived("other"), RequestSlot(waking=True))
+    assert case.and_slot().started
+
+
+def test_an_event_for_an_instance_that_has_lost_its_slot_leaves_it_in_the_queue() -> None:
+    case = running().when(asks_do("a")).crash().when(EventSent("other")).and_no_slot()
+    case.then_status(InstanceStatus.QUEUED)
+    assert not case.when(Recovered()).started
 
 
 def test_an_event_for_code_at_rest_wakes_it() -> None:
