@@ -38,6 +38,7 @@ from bindings.dynamic import messages
 from bindings.dynamic.messages import FromProcess
 from emulator.engine.tasks import outside_runs
 from emulator.errors import ProgramLost
+from emulator.timing.clock import NO_CONTEXT
 
 IDLE_S: Final = 30.0
 """How long a process without a run is kept."""
@@ -276,7 +277,7 @@ class TenantProcess:
             self._ping = secrets.randbits(53)
             self.say(messages.Ping(self._ping))
         self._watch_due_s = now_s + self._limits.patience_s / 4
-        self._timer = self._loop.call_at(self._watch_due_s, self._watch)
+        self._timer = self._loop.call_at(self._watch_due_s, self._watch, context=NO_CONTEXT)
 
     def _let_go(self, number: int) -> None:
         # The last reference may go in any thread.
@@ -291,7 +292,9 @@ class TenantProcess:
     def _rest(self) -> None:
         """There is no run: it ends, if that stays so."""
         after_s = IDLE_S if self.takes_runs else 0
-        self._idle = self._loop.call_later(after_s, self.kill, "was not needed any more")
+        self._idle = self._loop.call_later(
+            after_s, self.kill, "was not needed any more", context=NO_CONTEXT
+        )
 
 
 class TenantProcesses:

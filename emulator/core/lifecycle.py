@@ -146,7 +146,7 @@ def run_failed(decision: Decision, error: Failure) -> None:
         decision.end(WorkflowFailed(error))
 
 
-def run_parked(decision: Decision, _: RunParked) -> None:
+def run_parked(decision: Decision, parked: RunParked) -> None:
     """The code rests: every branch sleeps, waits or is to be tried again (Cloudflare: limits, concurrency)."""
     state = decision.state
     if state.life.registering:
@@ -154,7 +154,8 @@ def run_parked(decision: Decision, _: RunParked) -> None:
         return
     if state.status is not InstanceStatus.RUNNING or not is_parked(decision):
         return
-    attempts.come_back(decision)
+    if not parked.moves_by_itself:
+        attempts.come_back(decision)
     if state.life.in_flight:
         return
     state.life.at_rest = True

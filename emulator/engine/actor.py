@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -19,7 +20,14 @@ from emulator.core.effects import (
     ResolveStep,
     StartRun,
 )
-from emulator.core.inputs import Input, RunInput, SlotGranted, TimerFired
+from emulator.core.inputs import (
+    Input,
+    RunInput,
+    RunParked,
+    SlotGranted,
+    TimerFired,
+    UnloadRequested,
+)
 from emulator.core.state import InstanceState
 from emulator.domain.instance import InstanceKey
 from emulator.domain.status import InstanceStatus
@@ -32,6 +40,9 @@ from emulator.engine.tokens import TokenMaker
 from emulator.journal.port import InstanceRow
 from emulator.timing.alarm import Timers
 from emulator.timing.wheel import Timer
+
+LOOK_AGAIN_MS = 10_000
+"""How long after a look at code that rests, and has timers of its own, the next one comes."""
 
 FEW_STEPS = 16
 """Up to so many steps a replay costs nothing."""
@@ -81,6 +92,7 @@ class InstanceActor:
         self._say = say
         self._incarnation: Incarnation | None = None
         self._armed: dict[StepKey, Timer[Callable[[], None]]] = {}
+        self._unloading: Timer[Callable[[], None]] | None = None
 
     @property
     def is_live(self) -> bool:
@@ -154,8 +166,26 @@ class InstanceActor:
             incarnation.stir()
         incarnation.watch()
 
+    def unload(self, parked: RunParked, *, after_ms: int) -> None:
+        """Let code that rests leave memory then, if it still does. Code that has timers of its own stays until they are over."""
+        if self._unloading is not None:
+            self.timers.cancel(self._unloading)
+            self._unloading = None
+        incarnation = self._incarnation
+        if incarnation is None or incarnation.number != parked.incarnation:
+            return
+        if after_ms == 0 and incarnation.moves_by_itself():
+            after_ms = LOOK_AGAIN_MS
+        if after_ms:
+            due = partial(self.unload, parked, after_ms=0)
+            self._unloading = self.timers.schedule_in(after_ms, due)
+        else:
+            self.post(UnloadRequested(parked.incarnation))
+
     def close(self) -> None:
         """Forget it: user code is unwound, timers are cancelled."""
+        if self._unloading is not None:
+            self.timers.cancel(self._unloading)
         if self._incarnation is not None:
             self._incarnation.close()
             self._incarnation = None

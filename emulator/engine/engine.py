@@ -35,7 +35,6 @@ from emulator.core.inputs import (
     ShutdownRequested,
     SlotGranted,
     SlotRefused,
-    UnloadRequested,
 )
 from emulator.core.state import InstanceState
 from emulator.domain.instance import Creation, InstanceKey
@@ -51,7 +50,7 @@ from emulator.engine.residents import Residents
 from emulator.engine.retention import Retention
 from emulator.engine.sleepers import Sleepers
 from emulator.engine.streams import Streams
-from emulator.engine.tasks import watch_tasks
+from emulator.engine.tasks import watch_loop
 from emulator.engine.tokens import TokenMaker
 from emulator.engine.turn import Batch, Claim, Inbox, Posted, Reply, Said, Turn, refuse, stopped_by
 from emulator.errors import EmulatorError, EngineStopped, EntityConflictError
@@ -126,7 +125,7 @@ class Engine:
         Raises:
             StorageError: the journal cannot be used; its message says why.
         """
-        watch_tasks(asyncio.get_running_loop())
+        watch_loop(asyncio.get_running_loop())
         await self.journal.open()
         try:
             await self._residents.open()
@@ -484,11 +483,10 @@ class Engine:
         self.streams.settle(turn.actors)
 
     def _plan_unloading(self, actor: InstanceActor, parked: RunParked) -> None:
-        unload = UnloadRequested(parked.incarnation)
         if len(self._actors) > self._max_live:
-            actor.post(unload)
+            actor.unload(parked, after_ms=0)
         elif self._residents.must_not_stay(actor):
-            self._timers.schedule_in(UNLOAD_AFTER_MS, lambda: actor.post(unload))
+            actor.unload(parked, after_ms=UNLOAD_AFTER_MS)
 
     def _retire(self, actor: InstanceActor, decided_ms: int, *, has_changed: bool) -> None:
         """Forget an instance that has no code in memory; its stored timers wake it."""

@@ -8,8 +8,6 @@ room for the code to react in between: then a race between two steps has the sam
 
 An incarnation ends by being *closed*: its tasks are cancelled, its futures with them. Code that swallows the
 cancellation achieves nothing: nothing it says is heard, and a step it asks for cancels it again.
-
-*Parked* is code that has done nothing for `PARK_AFTER_MS` but wait for sleeps, events and retries.
 """
 
 from __future__ import annotations
@@ -46,6 +44,7 @@ from emulator.engine.attempts import Attempt, Raised, Verdict
 from emulator.engine.notices import Notices, ReplayCheck
 from emulator.engine.outputs import PAGE_BYTES, PAGE_CHUNKS, StoredOutput, output_stream
 from emulator.engine.programs import RunEvent, WorkflowDefinition, uncaught
+from emulator.engine.rest import Rest
 from emulator.engine.step_code import (
     AttemptContext,
     Compensation,
@@ -55,15 +54,12 @@ from emulator.engine.step_code import (
 )
 from emulator.engine.steps import StepContext
 from emulator.engine.streams import Streams, Writer, Writing
-from emulator.engine.tasks import Tasks, enter_run, is_in_run
+from emulator.engine.tasks import Made, enter_run, is_in_run
 from emulator.engine.threads import keep_for_ever
 from emulator.engine.tokens import HookNames, TokenMaker
 from emulator.errors import ProgramLost, RollbackPhase
 from emulator.journal.port import ChunkRow
 from emulator.timing.alarm import Timers
-
-PARK_AFTER_MS = 5
-"""How long code must have done nothing to count as parked."""
 
 PASSES_BETWEEN_OUTCOMES = 12
 """Passes of the loop between two outcomes. A task that waits through `gather`, `wait` and `wait_for` needs a few."""
@@ -103,7 +99,6 @@ class Incarnation:
         self.number = number
         self.step_limit = definition.step_limit
         self._writing = Writing(host.streams, host.key, host.number)
-        self._activity = 0
         self._definition = definition
         self._state = state
         self._host = host
@@ -111,7 +106,8 @@ class Incarnation:
         self._is_closed = False
         self._refusals = 0
         self._run: asyncio.Task[None] | None = None
-        self._tasks: Tasks = set()
+        self._made = Made()
+        self._rest = Rest(host.timers, self._made, self._is_at_rest, self._parked)
         self._code: dict[StepKey, StepCode] = {}
         self._rollbacks: dict[StepKey, RollbackCode] = {}
         self._pending: dict[StepKey, asyncio.Future[Outcome]] = {}
@@ -123,20 +119,20 @@ class Incarnation:
         self._causes: dict[StepKey, BaseException] = {}
         self._told: Exception | None = None
         self._attempts: dict[StepKey, Attempt] = {}
-        self._is_watched = False
-        self._reported = -1
         self._check = ReplayCheck(state, host.notices)
 
     # the user's code
 
     def start(self, *, registering: bool) -> None:
         """Call `run()`. If that is only to find its rollback handlers, it need not get anywhere."""
-        if not registering:
+        if registering:
+            self._rest.be_patient()
+        else:
             self._check.begin()
         self._run = self._loop.create_task(self._run_program())
 
     async def _run_program(self) -> None:
-        enter_run(self._tasks)
+        enter_run(self._made)
         creation = self._state.creation
         event = RunEvent(
             values.decode(creation.params),
@@ -209,7 +205,7 @@ class Incarnation:
 
     async def _read_output(self, label: str, first: int) -> list[ChunkRow]:
         # Like a question to the engine: the code is not at rest meanwhile, and hears of nothing else.
-        self._activity += 1
+        self._rest.stir()
         self._unanswered += 1
         try:
             page = await self._host.streams.journal.chunks(
@@ -217,7 +213,7 @@ class Incarnation:
             )
         finally:
             self.heard()
-            self.watch()
+            self._rest.watch()
         return page.chunks if page is not None else []
 
     def hold(self) -> Callable[[], None]:
@@ -226,7 +222,7 @@ class Incarnation:
 
         def release() -> None:
             self.heard()
-            self.watch()
+            self._rest.watch()
 
         return release
 
@@ -236,7 +232,7 @@ class Incarnation:
             await self._refuse(asyncio.current_task())
         self.say_later()
         future = self._pending[request.step] = self._loop.create_future()
-        self._activity += 1
+        self._rest.stir()
         self._unanswered += 1
         self._check.asked(request.step)
         self._host.post(request)
@@ -271,7 +267,7 @@ class Incarnation:
         if not self._later or self._is_closed:
             return
         later, self._later = self._later, []
-        self._activity += 1
+        self._rest.stir()
         for item, future in later:
             if isinstance(item, HookRequested):
                 self._pending[item.step] = future
@@ -318,7 +314,7 @@ class Incarnation:
         """Hand over the outcome of a step, after those that came before it."""
         if not (self._is_pumping or self._unanswered) and len(self._pending) == 1:
             # The code waits for nothing else, so nothing can come before it.
-            self._activity += 1
+            self._rest.stir()
             self._settle(effect.step, effect.outcome)
             return
         heapq.heappush(self._outcomes, (effect.finished_seq, effect.step, effect.outcome))
@@ -337,13 +333,13 @@ class Incarnation:
         self._is_pumping = False
         while self._outcomes:
             _, step, outcome = heapq.heappop(self._outcomes)
-            self._activity += 1
+            self._rest.stir()
             self._settle(step, outcome)
             if self._outcomes or self._pending:
                 self._is_pumping = True
                 self._loop.call_soon(self._pass, PASSES_BETWEEN_OUTCOMES)
                 return
-        self.watch()  # nobody else looks again when the last outcome led to nothing
+        self._rest.watch()  # nobody else looks again when the last outcome led to nothing
 
     def _pass(self, left: int) -> None:
         if self._is_closed:
@@ -451,23 +447,19 @@ class Incarnation:
 
     def stir(self) -> None:
         """Whatever was said about its rest no longer holds."""
-        self._activity += 1
+        self._rest.stir()
 
     def watch(self) -> None:
         """Look whether the code has come to rest; if it stays so, say once that it is parked."""
-        if self._is_watched or self._reported == self._activity or not self._is_at_rest():
-            return
-        self._is_watched = True
-        self._host.timers.schedule_in(PARK_AFTER_MS, lambda seen=self._activity: self._rested(seen))
+        self._rest.watch()
 
-    def _rested(self, seen: int) -> None:
-        self._is_watched = False
-        if seen == self._activity and self._is_at_rest():
-            self._reported = seen
-            self._host.post(RunParked(self.number))
-            self._check.at_rest()
-        else:
-            self.watch()
+    def _parked(self, moves: bool) -> None:
+        self._host.post(RunParked(self.number, moves))
+        self._check.at_rest()
+
+    def moves_by_itself(self) -> bool:
+        """Whether the code has timers that are not the engine's."""
+        return self._made.has_timers()
 
     def _is_at_rest(self) -> bool:
         return bool(self._pending) and not (
@@ -480,7 +472,7 @@ class Incarnation:
             self._is_closed = True
             self._code.clear()
             # A cancelled task refers to its frames, and they to this: without the link back they are garbage at once.
-            tasks, self._run, self._tasks = (*self._tasks, self._run), None, set()
+            tasks, self._run, self._made = (*self._made.tasks, self._run), None, Made()
             for task in tasks:
                 if task is not None:
                     task.cancel()

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from emulator.errors import InvalidInput
+from emulator.timing.clock import NO_CONTEXT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -56,9 +57,10 @@ class LoopClock:
     def _arm(self, call: _LoopCall) -> None:
         loop = asyncio.get_running_loop()
         if call.at_ms <= self.now_ms():
-            call.handle = loop.call_soon(call.make)
+            call.handle = loop.call_soon(call.make, context=NO_CONTEXT)
         else:
-            call.handle = loop.call_at((call.at_ms - self._epoch_ms) / 1000, call.make)
+            at_s = (call.at_ms - self._epoch_ms) / 1000
+            call.handle = loop.call_at(at_s, call.make, context=NO_CONTEXT)
 
 
 class _LoopCall:

@@ -12,6 +12,7 @@ until that clock has caught up. A deadline may be late by the step then, but is 
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context
 from time import time_ns
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,6 +24,10 @@ RECHECK_MS = 30_000
 
 A laptop that sleeps, or a clock that is set forward, moves the wall clock but not the event loop's.
 """
+
+
+NO_CONTEXT = Context()
+"""In which calls are made, so that they see no context variables of whoever asked for them."""
 
 
 class ScheduledCall(Protocol):
@@ -79,7 +84,7 @@ class _WallClockCall:
 
     def _wait(self, rest_ms: int) -> None:
         delay_ms = min(max(rest_ms, 0), RECHECK_MS)
-        self._handle = self._loop.call_later(delay_ms / 1000, self._check)
+        self._handle = self._loop.call_later(delay_ms / 1000, self._check, context=NO_CONTEXT)
 
     def _check(self) -> None:
         rest_ms = self._at_ms - self._clock.now_ms()

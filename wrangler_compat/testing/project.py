@@ -28,7 +28,7 @@ from emulator.domain.limits import DAY_MS
 from emulator.domain.status import InstanceStatus
 from emulator.engine.arrangements import Arrangements
 from emulator.engine.engine import Engine
-from emulator.engine.incarnation import PARK_AFTER_MS
+from emulator.engine.rest import PARK_AFTER_MS
 from emulator.errors import ConfigError, InvalidDuration, InvalidInput
 from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import Commit, InstanceQuery, StoredInstance

@@ -18,7 +18,7 @@ from emulator.domain.cron import parse_cron
 from emulator.domain.instance import InstanceKey
 from emulator.domain.status import InstanceStatus
 from emulator.engine.engine import Engine
-from emulator.engine.incarnation import PARK_AFTER_MS
+from emulator.engine.rest import PARK_AFTER_MS
 from emulator.journal.memory import MemoryJournal
 from emulator.testing.clock import EPOCH_MS, VirtualClock
 from tests.unit.rest.emulated import RUNS, Run, workflow

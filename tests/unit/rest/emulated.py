@@ -16,8 +16,8 @@ from emulator.domain.config import RetryConfig, StepConfig
 from emulator.domain.instance import InstanceKey
 from emulator.domain.status import InstanceStatus
 from emulator.engine.engine import Engine
-from emulator.engine.incarnation import PARK_AFTER_MS
 from emulator.engine.programs import Program, RunEvent, WorkflowDefinition
+from emulator.engine.rest import PARK_AFTER_MS
 from emulator.engine.step_code import AttemptContext, Compensation, RollbackCode, StepCode
 from emulator.engine.steps import StepContext
 from emulator.journal.memory import MemoryJournal
