@@ -13,7 +13,7 @@ from emulator.domain.steps import CLOUDFLARE_KINDS
 from emulator.errors import InvalidEventType
 from wrangler_compat.cli.client_options import OWN_API, Emulator, asks_emulator, json_value
 from wrangler_compat.cli.following import follow
-from wrangler_compat.cli.wording import Json, pretty
+from wrangler_compat.cli.wording import Json, compact, pretty
 
 
 @click.group()
@@ -182,8 +182,14 @@ def resume(workflow: str, instance_id: str, url: str, token: str | None, as_json
 @click.argument("workflow")
 @click.argument("instance_id", metavar="ID")
 @click.option("--from-step-name", help="Keep the results of the steps before this one.")
-@click.option("--from-step-count", type=click.IntRange(min=1), help="Which step of that name.")
-@click.option("--from-step-type", type=click.Choice([each.value for each in CLOUDFLARE_KINDS]))
+@click.option(
+    "--from-step-count", type=click.IntRange(min=1), help="Which step of that name.  [default: 1]"
+)
+@click.option(
+    "--from-step-type",
+    type=click.Choice([each.value for each in CLOUDFLARE_KINDS]),
+    help="Of which type that step is.  [default: do]",
+)
 @asks_emulator
 def restart(
     workflow: str,
@@ -260,10 +266,11 @@ def wake_up(
     as_json: bool,
 ) -> None:
     """End the sleeps of an instance now: all, or those of these names with their number, such as "nap-1"."""
-    with Emulator(url, token).connect() as client:
+    emulator = Emulator(url, token)
+    with emulator.connect() as client:
         known = client.resolve(workflow, instance_id)
     body: Json = {"correlationIds": steps} if steps else {}
-    with Emulator(url, token).connect(OWN_API) as client:
+    with emulator.connect(OWN_API) as client:
         answer = client.ask("POST", workflow, "instances", known, "wake-up", body=body)
     count: int = answer["stoppedCount"]
     if as_json:
@@ -271,8 +278,19 @@ def wake_up(
     elif count:
         click.echo(f'"{known}" wakes up from {count} sleep{"s"[: count > 1]}.')
     else:
-        click.echo(f'"{known}" does not sleep{" there" if steps else ""}.', err=True)
+        click.echo(_no_sleep(emulator, workflow, known), err=True)
     sys.exit(0 if count else 1)
+
+
+def _no_sleep(emulator: Emulator, workflow: str, instance_id: str) -> str:
+    """Say that an instance does not sleep, or where it does."""
+    with emulator.connect() as client:
+        steps: list[Json] = client.detail(workflow, instance_id)["steps"]
+    under_way = [each for each in steps if each["type"] == "sleep" and not each["finished"]]
+    if not under_way:
+        return f'"{instance_id}" does not sleep.'
+    names = ", ".join(compact(each["name"]) for each in under_way)
+    return f'"{instance_id}" does not sleep there. It sleeps in {names}.'
 
 
 @instances.command()

@@ -22,7 +22,7 @@ from wrangler_compat.cli.client_options import json_value
 from wrangler_compat.cli.following import INTERRUPTED
 from wrangler_compat.cli.progress import EXIT_CODES, Progress
 from wrangler_compat.cli.reporting import log_to_stderr, user_traceback
-from wrangler_compat.cli.wording import Json, pretty
+from wrangler_compat.cli.wording import Json, pretty, sentences
 
 if TYPE_CHECKING:
     from emulator.domain.instance import InstanceKey
@@ -84,7 +84,7 @@ def run(
     except EmulatorError as error:
         from wrangler_compat.rest.answers import hints_of
 
-        raise click.ClickException("; ".join([error.message, *hints_of(error)])) from None
+        raise click.ClickException(sentences([error.message, *hints_of(error)])) from None
     except Exception as error:  # what the user's module raises when it is imported
         click.echo(user_traceback(error, directory), err=True, nl=False)
         sys.exit(1)

@@ -133,8 +133,11 @@ def test_an_instance_is_restarted_from_a_step(three: Served) -> None:
 def test_a_restart_from_an_unknown_step_is_refused_in_the_words_of_the_server(
     three: Served,
 ) -> None:
-    said = three.refuses("instances", "restart", "waits", "one", "--from-step-name", "nope")
-    assert 'Step "nope" not found in execution history' in said
+    said = three.refuses("instances", "restart", "waits", "one", "--from-step-name", "answer")
+    assert said == (
+        'Error: (instance.cannot_restart) Step "answer" not found in execution history. '
+        'It has these steps: "answer" (waitForEvent), "first" (do). The type is do unless another is given.'
+    )
 
 
 def test_a_count_of_a_step_wants_its_name(three: Served) -> None:
@@ -233,7 +236,11 @@ def test_a_sleeper_is_woken(sleeper: Served, steps: tuple[str, ...]) -> None:
 
 def test_who_does_not_sleep_is_not_woken(sleeper: Served) -> None:
     done = sleeper.ask("instances", "wake-up", "orders", "tired", "doze-1")
-    assert (done.exit_code, done.stdout, done.stderr) == (1, "", '"tired" does not sleep there.\n')
+    assert (done.exit_code, done.stdout, done.stderr) == (
+        1,
+        "",
+        '"tired" does not sleep there. It sleeps in "nap-1".\n',
+    )
     sleeper.says("instances", "wake-up", "orders", "tired")
     done = sleeper.ask("instances", "wake-up", "orders", "tired", "--json")
     assert (done.exit_code, json.loads(done.stdout)) == (1, {"stoppedCount": 0})
