@@ -67,7 +67,9 @@ def test_no_instances_are_no_error(emulator: Served) -> None:
 
 def test_a_date_that_is_none_is_refused(emulator: Served) -> None:
     said = emulator.refuses("instances", "list", "echo", "--date-start", "soon")
-    assert said == "Error: date_start: Invalid ISO datetime"
+    assert said == (
+        'Error: date_start: Invalid ISO datetime: got "soon"; expected one such as 2026-11-30T12:00:00Z'
+    )
 
 
 def test_latest_is_the_newest_instance(three: Served) -> None:
