@@ -12,11 +12,10 @@ from pathlib import Path
 import click
 
 from emulator.domain.http import check_api_token
-from emulator.errors import ConfigError, EmulatorError
+from emulator.errors import EmulatorError
 from wrangler_compat.cli.options import DevOptions
 from wrangler_compat.cli.reporting import user_traceback
 
-BROKEN_CONFIG = 2
 FAILED = 1
 
 
@@ -92,12 +91,8 @@ def dev(
         if api_token is not None:
             check_api_token(api_token)
         _run(options, reload=reload)
-    except ConfigError as error:
-        click.echo(error.message, err=True)
-        sys.exit(BROKEN_CONFIG)
     except EmulatorError as error:
-        click.echo(error.message, err=True)
-        sys.exit(FAILED)
+        raise click.ClickException(error.message) from None
     except click.ClickException:
         raise
     except Exception as error:

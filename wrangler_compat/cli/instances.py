@@ -104,7 +104,7 @@ def describe(
 ) -> None:
     """Show an instance and its steps.
 
-    --follow exits with 0 when the instance has completed, 1 when it has errored, 2 when it was terminated.
+    --follow exits with 0 when the instance has completed, 1 when it has errored, 3 when it was terminated.
     """
     with Emulator(url, token).connect() as client:
         known = client.resolve(workflow, instance_id)
@@ -165,8 +165,8 @@ def _check_type(event_type: str) -> None:
 @click.argument("instance_id", metavar="ID")
 @asks_emulator
 def pause(workflow: str, instance_id: str, url: str, token: str | None, as_json: bool) -> None:
-    """Pause an instance, after the attempts that are under way."""
-    _change(Emulator(url, token), workflow, instance_id, {"status": "pause"}, as_json=as_json)
+    """Pause an instance, after the attempts that are under way. One that has ended stays as it is."""
+    _pause_or_resume(Emulator(url, token), workflow, instance_id, "pause", as_json=as_json)
 
 
 @instances.command()
@@ -174,8 +174,8 @@ def pause(workflow: str, instance_id: str, url: str, token: str | None, as_json:
 @click.argument("instance_id", metavar="ID")
 @asks_emulator
 def resume(workflow: str, instance_id: str, url: str, token: str | None, as_json: bool) -> None:
-    """Let a paused instance go on."""
-    _change(Emulator(url, token), workflow, instance_id, {"status": "resume"}, as_json=as_json)
+    """Let a paused instance go on. One that is not paused stays as it is."""
+    _pause_or_resume(Emulator(url, token), workflow, instance_id, "resume", as_json=as_json)
 
 
 @instances.command()
@@ -323,3 +323,18 @@ def _change(
         known = client.resolve(workflow, instance_id)
         answer = client.ask("PATCH", workflow, "instances", known, "status", body=body)
     click.echo(pretty(answer) if as_json else f'"{known}" is {answer["status"]}.')
+
+
+def _pause_or_resume(
+    emulator: Emulator, workflow: str, instance_id: str, status: str, *, as_json: bool
+) -> None:
+    """Change the status of an instance, where that changes anything; the API does not tell."""
+    with emulator.connect() as client:
+        known = client.resolve(workflow, instance_id)
+        before = client.detail(workflow, known)["status"]
+        answer = client.ask(
+            "PATCH", workflow, "instances", known, "status", body={"status": status}
+        )
+    now = answer["status"]
+    text = f'Nothing happened: "{known}" is {now}.' if now == before else f'"{known}" is {now}.'
+    click.echo(pretty(answer) if as_json else text)

@@ -68,7 +68,7 @@ def run(
     """Run one instance of WORKFLOW, of the project in DIRECTORY, and print its output.
 
     PARAMS is JSON, @FILE, or - for the standard input. Exits with 0 when the instance has completed, 1 when it has errored
-    or could not run, 2 when it was terminated.
+    or could not run, 3 when it was terminated.
     """
     import asyncio  # here, as the engine below: `--help` needs neither
 

@@ -91,7 +91,7 @@ def trigger(
     """Create an instance of WORKFLOW.
 
     PARAMS is JSON, @FILE, or - for the standard input. --follow exits with 0 when the instance has completed, 1 when it
-    has errored, 2 when it was terminated.
+    has errored, 3 when it was terminated.
     """
     # The API takes a text as JSON, for the sake of the SDK; so a text is sent as JSON.
     body = {"params": json.dumps(params) if isinstance(params, str) else params}

@@ -89,6 +89,17 @@ def test_an_instance_is_paused_and_resumed(three: Served) -> None:
     three.comes_to_wait("waits", "two")
 
 
+@pytest.mark.parametrize(
+    ("status", "instance_id", "what_it_is"),
+    [("pause", "one", "complete"), ("resume", "one", "complete"), ("resume", "two", "waiting")],
+)
+def test_where_there_is_nothing_to_pause_or_resume_that_is_told(
+    three: Served, status: str, instance_id: str, what_it_is: str
+) -> None:
+    said = three.says("instances", status, "waits", instance_id)
+    assert said == f'Nothing happened: "{instance_id}" is {what_it_is}.\n'
+
+
 def test_an_event_is_sent_with_its_payload(three: Served) -> None:
     said = three.says(
         "instances", "send-event", "waits", "two", "--type", "answer", "--payload", '{"n": [1]}'

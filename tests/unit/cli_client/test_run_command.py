@@ -108,9 +108,9 @@ def test_an_instance_that_errors_exits_with_1(project: Path) -> None:
     assert told(done.stderr)[-1] == "✗ errored: ValueError: sold out"
 
 
-def test_an_instance_that_is_terminated_exits_with_2(project: Path) -> None:
+def test_an_instance_that_is_terminated_exits_with_3(project: Path) -> None:
     done = run(project, "orders", '{"then": "end"}')
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (3, "")
     assert told(done.stderr)[-1] == "■ terminated"
 
 
