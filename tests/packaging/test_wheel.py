@@ -4,6 +4,7 @@ The flat layout hides a file that the wheel lacks: from the project's folder eve
 copy is run with nothing of the project in reach.
 """
 
+import json
 import os
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -23,6 +25,7 @@ pytestmark = pytest.mark.packaging
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("emulator", "bindings", "wrangler_compat")
 PATHS = "workflow_emulator.pth"
+RULES = "wrangler_compat/check/rules.md"
 SHIMS = ("asgi", "js", "pyodide", "workers")
 POLLS_MAX = 300
 POLL_S = 0.1
@@ -169,6 +172,24 @@ def test_an_editor_finds_workers(command: Path, project: Path) -> None:
     python = str(command.with_name("python"))
     said = run([sys.executable, "-m", "pyright", "--pythonpath", python], cwd=project)
     assert "0 errors, 0 warnings" in said
+
+
+def test_a_finding_links_to_a_file_that_is_installed(command: Path, project: Path) -> None:
+    nap = ENTRY.replace(
+        '@step.do("double")', 'await step.sleep("nap", 30)\n\n        @step.do("double")'
+    )
+    (project / "src" / "entry.py").write_text(nap, encoding="utf-8")
+    done = subprocess.run(
+        [str(command), "check", "--json"],
+        cwd=project,
+        env=environment(),
+        capture_output=True,
+        check=False,
+    )
+    [finding] = json.loads(done.stdout)
+    address, _, anchor = finding["link"].partition("#")
+    assert address.endswith(RULES)
+    assert f'<a id="{anchor}"></a>' in Path(urlsplit(address).path).read_text("utf-8")
 
 
 def test_the_installed_command_runs_a_project(command: Path, project: Path) -> None:
