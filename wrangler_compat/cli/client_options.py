@@ -45,14 +45,14 @@ def asks_emulator(command: Command) -> Command:
         click.option(
             "--token",
             envvar="WORKFLOW_EMULATOR_API_TOKEN",
-            help="The --api-token it was started with.",
+            help="The --api-token it was started with; or set WORKFLOW_EMULATOR_API_TOKEN.",
         ),
         click.option(
             "--url",
             envvar="WORKFLOW_EMULATOR_URL",
             default=DEFAULT_URL,
             show_default=True,
-            help="Where the emulator is.",
+            help="Where the emulator is; or set WORKFLOW_EMULATOR_URL.",
         ),
     ):
         command = option(command)

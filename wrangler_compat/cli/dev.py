@@ -51,7 +51,11 @@ FAILED = 1
 @click.option("--fast-retries", is_flag=True, help="Retry after 1 s by default, not after 10 s.")
 @click.option("--catch-up", is_flag=True, help="Fire the last tick that each schedule has missed.")
 @click.option("--reload", is_flag=True, help="Start anew when a file of the project changes.")
-@click.option("--api-token", envvar="WORKFLOW_EMULATOR_API_TOKEN", help="What the APIs ask for.")
+@click.option(
+    "--api-token",
+    envvar="WORKFLOW_EMULATOR_API_TOKEN",
+    help="What the APIs ask for; or set WORKFLOW_EMULATOR_API_TOKEN.",
+)
 @click.option("--access-log", is_flag=True, help="Tell every request.")
 def dev(
     directory: Path,

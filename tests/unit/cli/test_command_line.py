@@ -19,6 +19,12 @@ def test_help_lists_the_commands() -> None:
     assert "dev" in result.output
 
 
+@pytest.mark.parametrize("command", [["dev"], ["hooks", "list"]])
+def test_help_says_where_else_a_token_can_stand(command: list[str]) -> None:
+    result = CliRunner().invoke(main, [*command, "--help"])
+    assert "WORKFLOW_EMULATOR_API_TOKEN" in result.output
+
+
 def test_an_unknown_command_is_refused() -> None:
     result = CliRunner().invoke(main, ["deploy"])
     assert result.exit_code == 2
