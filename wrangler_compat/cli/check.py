@@ -18,7 +18,7 @@ FOUND = 1
 UNREADABLE = 2
 
 
-@click.command()
+@click.command(short_help="Check workflows against the rules.")
 @click.argument("directory", type=click.Path(exists=True, path_type=Path), default=".")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option(

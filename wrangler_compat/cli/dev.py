@@ -19,7 +19,7 @@ from wrangler_compat.cli.reporting import user_traceback
 FAILED = 1
 
 
-@click.command()
+@click.command(short_help="Run a project on this machine.")
 @click.argument("directory", type=click.Path(exists=True, path_type=Path), default=".")
 @click.option(
     "--port",

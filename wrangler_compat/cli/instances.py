@@ -16,12 +16,12 @@ from wrangler_compat.cli.following import follow
 from wrangler_compat.cli.wording import Json, compact, pretty
 
 
-@click.group()
+@click.group(short_help="Ask for the instances of a workflow.")
 def instances() -> None:
     """Ask for the instances of a workflow. `latest` is the id of the newest one."""
 
 
-@instances.command("list")
+@instances.command("list", short_help="List the instances of a workflow.")
 @click.argument("workflow")
 @click.option("--status", type=click.Choice([each.value for each in InstanceStatus]))
 @click.option("--reverse", is_flag=True, help="The oldest first.")
@@ -121,7 +121,7 @@ def describe(
     show_instance(workflow, known, detail, hooks)
 
 
-@instances.command()
+@instances.command(short_help="Send an event to an instance.")
 @click.argument("workflow")
 @click.argument("instance_id", metavar="ID")
 @click.option("--type", "event_type", required=True, help="What the workflow waits for.")
@@ -160,7 +160,7 @@ def _check_type(event_type: str) -> None:
         raise click.ClickException(f"The type {event_type!r}: {error}") from None
 
 
-@instances.command()
+@instances.command(short_help="Pause an instance.")
 @click.argument("workflow")
 @click.argument("instance_id", metavar="ID")
 @asks_emulator
@@ -169,7 +169,7 @@ def pause(workflow: str, instance_id: str, url: str, token: str | None, as_json:
     _pause_or_resume(Emulator(url, token), workflow, instance_id, "pause", as_json=as_json)
 
 
-@instances.command()
+@instances.command(short_help="Let a paused instance go on.")
 @click.argument("workflow")
 @click.argument("instance_id", metavar="ID")
 @asks_emulator
@@ -178,7 +178,7 @@ def resume(workflow: str, instance_id: str, url: str, token: str | None, as_json
     _pause_or_resume(Emulator(url, token), workflow, instance_id, "resume", as_json=as_json)
 
 
-@instances.command()
+@instances.command(short_help="Run an instance again.")
 @click.argument("workflow")
 @click.argument("instance_id", metavar="ID")
 @click.option("--from-step-name", help="Keep the results of the steps before this one.")
@@ -231,7 +231,7 @@ def terminate(
     _change(Emulator(url, token), workflow, instance_id, body, as_json=as_json)
 
 
-@instances.command("terminate-all")
+@instances.command("terminate-all", short_help="End all unfinished instances.")
 @click.argument("workflow")
 @click.option(
     "--status",
@@ -252,7 +252,7 @@ def terminate_all(
     click.echo(pretty(answer) if as_json else f'The {which} instances of "{workflow}" {text}')
 
 
-@instances.command("wake-up")
+@instances.command("wake-up", short_help="End the sleeps of an instance now.")
 @click.argument("workflow")
 @click.argument("instance_id", metavar="ID")
 @click.argument("steps", metavar="[STEP]...", nargs=-1)
@@ -293,7 +293,7 @@ def _no_sleep(emulator: Emulator, workflow: str, instance_id: str) -> str:
     return f'"{instance_id}" does not sleep there. It sleeps in {names}.'
 
 
-@instances.command()
+@instances.command(short_help="Delete instances.")
 @click.argument("workflow")
 @click.argument("instance_ids", metavar="ID...", nargs=-1, required=True)
 @asks_emulator

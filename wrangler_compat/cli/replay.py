@@ -37,7 +37,7 @@ class _Wanted(NamedTuple):
     persist_to: Path | None
 
 
-@click.command()
+@click.command(short_help="Replay journals with today's code.")
 @click.argument("directory", type=click.Path(exists=True, path_type=Path))
 @click.option("--workflow", help="Only instances of this workflow.")
 @click.option("--id", "instance_id", help="Only the instance of this id.")

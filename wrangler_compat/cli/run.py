@@ -42,7 +42,7 @@ class _Asked(NamedTuple):
     as_json: bool
 
 
-@click.command()
+@click.command(short_help="Run one instance, without a server.")
 @click.argument("directory", type=click.Path(exists=True, path_type=Path))
 @click.argument("workflow")
 @click.argument("params", callback=json_value, default="{}")

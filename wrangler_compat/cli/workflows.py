@@ -13,7 +13,7 @@ from wrangler_compat.cli.instances import instances
 from wrangler_compat.cli.wording import pretty
 
 
-@click.group()
+@click.group(short_help="Ask for workflows and instances.")
 def workflows() -> None:
     """Ask a running emulator for its workflows and instances."""
 
@@ -50,7 +50,7 @@ def list_workflows(
     )
 
 
-@workflows.command()
+@workflows.command(short_help="Tell what is known of a workflow.")
 @click.argument("workflow")
 @asks_emulator
 def describe(workflow: str, url: str, token: str | None, as_json: bool) -> None:
@@ -106,7 +106,7 @@ def trigger(
     click.echo(pretty(made) if as_json else created)
 
 
-@workflows.command()
+@workflows.command(short_help="Delete all instances of a workflow.")
 @click.argument("workflow")
 @asks_emulator
 def delete(workflow: str, url: str, token: str | None, as_json: bool) -> None:

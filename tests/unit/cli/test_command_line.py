@@ -25,6 +25,35 @@ def test_help_says_where_else_a_token_can_stand(command: list[str]) -> None:
     assert "WORKFLOW_EMULATOR_API_TOKEN" in result.output
 
 
+GROUPS = [
+    [],
+    ["workflows"],
+    ["workflows", "instances"],
+    ["hooks"],
+    ["schedules"],
+    ["streams"],
+    ["dynamic"],
+]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_command_is_cut_short_in_a_narrow_terminal(group: list[str]) -> None:
+    result = CliRunner(env={"COLUMNS": "60"}).invoke(main, [*group, "--help"])
+    _, _, commands = result.output.partition("Commands:\n")
+    assert commands
+    assert "..." not in commands
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"), [(["wrokflows"], "workflows"), (["chekc"], "check"), (["nope"], None)]
+)
+def test_a_mistyped_command_is_told_the_nearest(arguments: list[str], near: str | None) -> None:
+    said = CliRunner().invoke(main, arguments).stderr
+    assert f"No such command {arguments[0]!r}." in said
+    assert ("Did you mean" in said) == (near is not None)
+    assert near is None or said.endswith(f"Did you mean {near!r}?\n")
+
+
 def test_an_unknown_command_is_refused() -> None:
     result = CliRunner().invoke(main, ["deploy"])
     assert result.exit_code == 2
