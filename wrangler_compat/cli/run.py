@@ -7,10 +7,12 @@ not committed has not happened.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
@@ -21,7 +23,7 @@ from emulator.errors import EmulatorError, WorkflowNotFound
 from wrangler_compat.cli.client_options import json_value
 from wrangler_compat.cli.following import INTERRUPTED
 from wrangler_compat.cli.progress import EXIT_CODES, Progress
-from wrangler_compat.cli.reporting import log_to_stderr, user_traceback
+from wrangler_compat.cli.reporting import HeldLog, held_log, log_to_stderr, user_traceback
 from wrangler_compat.cli.wording import Json, pretty, sentences
 
 if TYPE_CHECKING:
@@ -105,12 +107,13 @@ async def _run(asked: _Asked, output: TextIO) -> NoReturn:
     async with opening as project:
         operations = Operations(project.engine, since_ms=project.engine.now_ms())
         named = {} if asked.instance_id is None else {"id": asked.instance_id}
-        try:
-            made = await operations.create(asked.workflow, {"params": asked.params, **named})
-        except WorkflowNotFound as error:
-            tell_script(error, scripts_of(config), asked.workflow)
-            raise
-        detail = await _to_its_end(operations, InstanceKey(asked.workflow, made))
+        with held_log() as log:
+            try:
+                made = await operations.create(asked.workflow, {"params": asked.params, **named})
+            except WorkflowNotFound as error:
+                tell_script(error, scripts_of(config), asked.workflow)
+                raise
+            detail = await _to_its_end(operations, InstanceKey(asked.workflow, made), log)
         if asked.as_json:
             click.echo(pretty(detail), output)
         elif detail["status"] == "complete":
@@ -118,8 +121,13 @@ async def _run(asked: _Asked, output: TextIO) -> NoReturn:
         _leave(EXIT_CODES[detail["status"]])
 
 
-async def _to_its_end(operations: Operations, key: InstanceKey) -> Json:
-    """Tell what happens to an instance until it ends; how it is then, as the API has it."""
+async def _to_its_end(operations: Operations, key: InstanceKey, log: HeldLog) -> Json:
+    """Tell what happens to an instance until it ends; how it is then, as the API has it.
+
+    The log comes after what it is about: the failure of an attempt after the attempt's start.
+    """
+    import asyncio
+
     from emulator.projection.rendering import remote_detail
     from wrangler_compat.rest.operations import version_id
 
@@ -127,9 +135,12 @@ async def _to_its_end(operations: Operations, key: InstanceKey) -> Json:
     version = version_id(engine.definition(key.workflow))
     progress = Progress(lambda line: click.echo(line, err=True))
     with engine.feed.watch(key) as watch:
+        log.wake = partial(asyncio.get_running_loop().call_soon_threadsafe, watch.notify)
         while True:
+            records = log.take()
             detail = remote_detail(await operations.detail(key), version)
             progress.show(detail)
+            log.tell(records)
             if detail["status"] in EXIT_CODES:
                 return detail
             await watch.changed()
@@ -140,6 +151,7 @@ def _interrupted(_: int, __: FrameType | None) -> None:
 
 
 def _leave(code: int) -> NoReturn:
+    logging.shutdown()  # what is held, too
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -99,3 +99,8 @@ def test_an_error_with_no_frame_of_the_user_is_told_whole(tmp_path: Path) -> Non
     except ValueError as error:
         told = user_traceback(error, tmp_path)
     assert __file__ in told
+
+
+def test_what_a_terminal_would_obey_in_a_traceback_is_shown(tmp_path: Path) -> None:
+    told = user_traceback(ValueError("\x1b[31mred"), tmp_path)
+    assert told == "ValueError: \\x1b[31mred\n"

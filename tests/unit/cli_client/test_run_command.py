@@ -94,6 +94,23 @@ def test_the_output_goes_to_stdout_and_all_else_to_stderr(project: Path) -> None
     ]
 
 
+def test_a_failure_is_logged_after_the_start_of_its_attempt(project: Path) -> None:
+    for _ in range(3):
+        said = run(project, "orders").stderr
+        lines = [line.partition("Z  ")[2] or line for line in said.splitlines()]
+        [warning] = [at for at, line in enumerate(lines) if line.startswith("WARNING: ")]
+        assert lines.index("▶ price-1") < warning
+        assert lines.index("KeyError: 'mug'") > warning
+
+
+def test_what_a_terminal_would_obey_in_a_message_is_shown(project: Path) -> None:
+    entry = ENTRY.replace('KeyError("mug")', 'ValueError("\\x1b[31mred\\ttab")')
+    (project / "entry.py").write_text(entry)
+    said = run(project, "orders").stderr
+    assert "\x1b" not in said
+    assert "failed: ValueError: \\x1b[31mred\ttab\n" in said
+
+
 def test_nothing_is_left_behind(project: Path) -> None:
     run(project, "orders")
     assert {path.name for path in project.iterdir()} - {"__pycache__"} == {
@@ -137,7 +154,7 @@ def test_a_kept_journal_knows_the_instance(project: Path) -> None:
     assert run(project, "orders", "--id", "one", "--persist-to", folder).returncode == 0
     again = run(project, "orders", "--id", "one", "--persist-to", folder)
     assert (again.returncode, again.stdout) == (1, "")
-    told = 'Workflow instance with id "one" already exists; Choose another id, or delete the instance that has it.'
+    told = 'Workflow instance with id "one" already exists. Choose another id, or delete the instance that has it.'
     assert again.stderr.endswith(f"{told}\n")
 
 
@@ -147,7 +164,7 @@ def test_a_kept_journal_knows_the_instance(project: Path) -> None:
         (("nope",), 'Workflow "nope" does not exist. There are: orders'),
         (("orders", "{a:1}"), "PARAMS is not JSON: Expecting property name"),
         (("orders", "--env", "nope"), "nope"),
-        (("orders", "--id", "a/b"), "invalid id; An id is 1 to 100 letters"),
+        (("orders", "--id", "a/b"), "invalid id. An id is 1 to 100 letters"),
     ],
 )
 def test_what_cannot_run_is_told_in_one_line(
