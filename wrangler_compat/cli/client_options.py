@@ -80,7 +80,11 @@ def json_value(_: click.Context, parameter: click.Parameter, given: str) -> Any:
     Raises:
         ClickException: it is not JSON, or cannot be read.
     """
-    what = parameter.human_readable_name
+    return read_json(given, parameter.human_readable_name)
+
+
+def read_json(given: str, what: str) -> Any:
+    """See `json_value`. `what` names it in errors."""
     text = _text_of(given, what)
     try:
         return json.loads(text, parse_constant=_refuse_constant)

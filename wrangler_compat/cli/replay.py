@@ -38,7 +38,7 @@ class _Wanted(NamedTuple):
 
 
 @click.command(short_help="Replay journals with today's code.")
-@click.argument("directory", type=click.Path(exists=True, path_type=Path))
+@click.argument("directory", type=click.Path(exists=True, path_type=Path), default=".")
 @click.option("--workflow", help="Only instances of this workflow.")
 @click.option("--id", "instance_id", help="Only the instance of this id.")
 @click.option(

@@ -49,6 +49,15 @@ class Orders(WorkflowEntrypoint):
         return {"cents": cents, "id": event["instanceId"]}
 """
 
+ECHO = """
+from workers import WorkflowEntrypoint
+
+
+class Orders(WorkflowEntrypoint):
+    async def run(self, event, step):
+        return event["payload"]
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -63,8 +72,13 @@ def command(project: Path, *arguments: str) -> list[str]:
 
 
 def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return ended(command(project, *arguments), project)
+
+
+def ended(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(project, *arguments),
+        command,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -109,6 +123,42 @@ def test_what_a_terminal_would_obey_in_a_message_is_shown(project: Path) -> None
     said = run(project, "orders").stderr
     assert "\x1b" not in said
     assert "failed: ValueError: \\x1b[31mred\ttab\n" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [
+        (("orders",), {}),
+        (("orders", '{"a": 1}'), {"a": 1}),
+        (("orders", "7"), 7),
+        ((".", "orders"), {}),
+        ((".", "orders", "7"), 7),
+    ],
+)
+def test_the_folder_and_the_params_can_be_left_out(
+    project: Path, words: tuple[str, ...], output: object
+) -> None:
+    (project / "entry.py").write_text(ECHO)
+    ran = ended([*command(project)[:-1], *words], project)
+    assert (ran.returncode, json.loads(ran.stdout or "null")) == (0, output), ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (("nowhere", "orders"), 2, "Path 'nowhere' does not exist."),
+        (("nowhere", "orders", "7"), 2, "Path 'nowhere' does not exist."),
+        (("orders", "{a:1}"), 1, "PARAMS is not JSON"),
+        ((".", "orders", "7", "8"), 2, "Got unexpected extra arguments (8)"),
+        ((), 2, "Missing argument"),
+    ],
+)
+def test_words_that_mean_nothing_are_refused(
+    project: Path, words: tuple[str, ...], code: int, complaint: str
+) -> None:
+    ran = ended([*command(project)[:-1], *words], project)
+    assert (ran.returncode, ran.stdout) == (code, "")
+    assert complaint in ran.stderr
 
 
 def test_nothing_is_left_behind(project: Path) -> None:
