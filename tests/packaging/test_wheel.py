@@ -187,7 +187,8 @@ def test_a_finding_links_to_a_file_that_is_installed(command: Path, project: Pat
         check=False,
     )
     [finding] = json.loads(done.stdout)
-    address, _, anchor = finding["link"].partition("#")
+    link: str = finding["link"]
+    address, _, anchor = link.partition("#")
     assert address.endswith(RULES)
     assert f'<a id="{anchor}"></a>' in Path(urlsplit(address).path).read_text("utf-8")
 

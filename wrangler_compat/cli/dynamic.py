@@ -73,6 +73,9 @@ def list_versions(
     if as_json:
         click.echo(pretty(rows))
         return
+    if not rows:
+        click.echo(f"Nothing {'' if tenant is None else 'of that '}has been published.", err=True)
+        return
     from emulator.projection.rendering import iso
     from wrangler_compat.cli.describing import show_table
 

@@ -65,13 +65,22 @@ def list_instances(
     if as_json:
         click.echo(pretty(rows))
         return
-    if not rows:
+    total, pages = info["total_count"], info["total_pages"]
+    if not total:
         click.echo(f'The workflow "{workflow}" has no such instances.', err=True)
-        return
-    _show(rows)
-    if info["total_pages"] > 1:
-        total = info["total_count"]
-        click.echo(f"Page {page} of {info['total_pages']}, {total} instances in all.", err=True)
+    elif not rows:
+        click.echo(
+            f"There is no page {page}, but {_count(pages, 'page')}: {_count(total, 'instance')} in all.",
+            err=True,
+        )
+    else:
+        _show(rows)
+        if pages > 1:
+            click.echo(f"Page {page} of {pages}, {total} instances in all.", err=True)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s'[: number != 1]}"
 
 
 def _show(rows: list[Json]) -> None:
@@ -244,12 +253,18 @@ def terminate_all(
 ) -> None:
     """End every instance of WORKFLOW that has not ended. Nothing is rolled back."""
     with Emulator(url, token).connect() as client:
+        before: dict[str, int] = client.ask("GET", workflow)["instances"]
         query = {"status": status}
         answer = client.ask("PUT", workflow, "instances", "terminate", query=query)
-    is_done = answer["status"] == "ok"
-    text = "have been ended." if is_done else "are being ended already."
     which = "unfinished" if status is None else status
-    click.echo(pretty(answer) if as_json else f'The {which} instances of "{workflow}" {text}')
+    wanted = [each for each in before if each not in TERMINAL and status in (None, each)]
+    if as_json:
+        click.echo(pretty(answer))
+    elif answer["status"] == "ok":
+        number = _count(sum(before[each] for each in wanted), f"{which} instance")
+        click.echo(f'Ended {number} of "{workflow}".')
+    else:
+        click.echo(f'The {which} instances of "{workflow}" are being ended already.')
 
 
 @instances.command("wake-up", short_help="End the sleeps of an instance now.")

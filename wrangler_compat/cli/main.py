@@ -51,7 +51,7 @@ class _LazyGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             for near in get_close_matches(args[0], COMMANDS, 1):
-                error.message += f" Did you mean {near!r}?"
+                raise click.UsageError(f"{error.message} Did you mean {near!r}?", ctx) from None
             raise
 
 

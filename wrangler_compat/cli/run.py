@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 from contextlib import redirect_stdout
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
@@ -172,7 +171,8 @@ async def _to_its_end(operations: Operations, key: InstanceKey, log: HeldLog) ->
     version = version_id(engine.definition(key.workflow))
     progress = Progress(lambda line: click.echo(line, err=True))
     with engine.feed.watch(key) as watch:
-        log.wake = partial(asyncio.get_running_loop().call_soon_threadsafe, watch.notify)
+        loop = asyncio.get_running_loop()
+        log.wake = lambda: loop.call_soon_threadsafe(watch.notify)
         while True:
             records = log.take()
             detail = remote_detail(await operations.detail(key), version)

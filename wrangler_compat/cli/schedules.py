@@ -36,6 +36,9 @@ def list_schedules(url: str, token: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(pretty(rows))
         return
+    if not rows:
+        click.echo("There are no schedules.", err=True)
+        return
     from wrangler_compat.cli.describing import show_table
 
     show_table(

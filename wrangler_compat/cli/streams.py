@@ -91,11 +91,15 @@ def read(
             client.opened(*path, query=query, accepted="text/event-stream") as response,
         ):
             tail_index = int(response.headers[_TAIL_INDEX])
+            is_empty = tail_index < 0
             if follows or start_index <= tail_index:
                 for chunk in _chunks(response):
+                    is_empty = False
                     _show(chunk, as_json=as_json)
                     if not follows and json.loads(chunk)["index"] >= tail_index:
                         break
+            if is_empty:
+                click.echo(f'"{path[2]}" has written nothing to a stream "{namespace}".', err=True)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 

@@ -260,7 +260,7 @@ def convert(body: object, shape: type[S]) -> S:
     Raises:
         InvalidInput: it does not have it.
     """
-    given = {} if body is msgspec.UNSET else body
+    given: object = {} if body is msgspec.UNSET else body
     try:
         return msgspec.convert(given, shape)
     except msgspec.ValidationError as error:

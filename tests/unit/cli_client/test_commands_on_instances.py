@@ -59,6 +59,12 @@ def test_a_listing_says_when_there_is_more(three: Served) -> None:
     assert (done.exit_code, done.stderr) == (0, "Page 1 of 2, 3 instances in all.\n")
 
 
+def test_a_page_that_is_not_there_is_told_with_those_that_are(three: Served) -> None:
+    done = three.ask("instances", "list", "waits", "--page", "9", "--per-page", "2")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == "There is no page 9, but 2 pages: 3 instances in all.\n"
+
+
 def test_no_instances_are_no_error(emulator: Served) -> None:
     done = emulator.ask("instances", "list", "echo")
     assert (done.exit_code, done.stdout) == (0, "")
@@ -215,7 +221,11 @@ def test_the_reason_of_an_end_is_told(three: Served) -> None:
 
 def test_all_unfinished_instances_are_ended(three: Served) -> None:
     said = three.says("instances", "terminate-all", "waits")
-    assert said == 'The unfinished instances of "waits" have been ended.\n'
+    assert said == 'Ended 2 unfinished instances of "waits".\n'
+    assert (
+        three.says("instances", "terminate-all", "waits")
+        == 'Ended 0 unfinished instances of "waits".\n'
+    )
     assert ids_of(three, "--status", "terminated") == ["three", "two"]
     assert ids_of(three, "--status", "complete") == ["one"]
 

@@ -58,7 +58,7 @@ def test_what_is_wrong_with_a_change_of_status_is_told(body: object, told: str) 
     [
         ({}, list[RemoteInstance], "got an object; expected an array"),
         (
-            [{}, {"instance_retention": {"success_retention": []}}],
+            [{}, {"instance_retention": {"success_retention": [1]}}],
             list[RemoteInstance],
             "[1].instance_retention.success_retention: got an array; expected a whole number, a string or null",
         ),
