@@ -87,7 +87,7 @@ class EmulatorError(Exception):
     is_retryable: bool = True
     """Whether another attempt of a step that raises it could help."""
     name: str = "Error"
-    hint: ClassVar[str] = ""
+    hint: str = ""
     """What is allowed, or what to do, where Cloudflare's text does not say it: a note of the exception."""
 
     def __init__(self, message: str | None = None) -> None:
@@ -366,7 +366,12 @@ class StepNotFound(NotFound):
     """(instance.cannot_restart) The step is not in the execution history"""
 
     code = "instance.cannot_restart"
+    fields = ("hint",)
     name = "WorkflowError"
+
+    def __init__(self, message: str | None = None, *, hint: str = "") -> None:
+        self.hint = hint
+        super().__init__(message)
 
 
 class Conflict(EmulatorError):

@@ -14,8 +14,9 @@ Restarting removes history: everything, or the named step and every step that st
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from emulator.core import attempts, hooks, rollbacks, waits
 from emulator.core.decision import Decision
@@ -50,8 +51,11 @@ from emulator.domain.entries import (
 from emulator.domain.failure import Failure
 from emulator.domain.limits import MAX_ATTRIBUTES
 from emulator.domain.status import InstanceStatus
-from emulator.domain.steps import StepKey
+from emulator.domain.steps import CLOUDFLARE_KINDS, StepKey
 from emulator.errors import CannotTerminate, InstanceFinished, InvalidAttributes, StepNotFound
+
+_STEPS_TOLD: Final = 20
+"""How many steps are told to somebody who names one that there is not."""
 
 
 def create(decision: Decision, request: CreateRequested) -> None:
@@ -247,7 +251,7 @@ def restart(decision: Decision, request: RestartRequested) -> None:
     first = state.steps.get(request.from_step) if request.from_step is not None else None
     if first is None and request.from_step is not None:
         text = f'(instance.cannot_restart) Step "{request.from_step.name}" not found in execution history'
-        decision.refusal = StepNotFound(text)
+        decision.refusal = StepNotFound(text, hint=_steps_there(state, request.from_step.name))
         return
     first_seq = first.start_seq if first is not None else 0
     kept = hooks.survivors(state, first_seq)
@@ -296,6 +300,25 @@ def delete(decision: Decision) -> None:
     decision.deleted = True
     decision.release_hooks()
     decision.stop_run()
+
+
+def _steps_there(state: InstanceState, wanted: str) -> str:
+    """Say from which steps it can be restarted: those of the name that is wanted first."""
+    uses = Counter(
+        (key.name, key.kind)
+        for key in state.steps
+        if key.kind in CLOUDFLARE_KINDS and not key.is_internal
+    )
+    named = sorted(uses, key=lambda use: use[0] != wanted)
+    told: list[str] = []
+    for name, kind in named[:_STEPS_TOLD]:
+        times = uses[name, kind]
+        told.append(f'"{name}" ({kind}{f", {times} times" if times > 1 else ""})')
+    if len(named) > _STEPS_TOLD:
+        told.append(f"{len(named) - _STEPS_TOLD} more")
+    return (
+        f"It has these steps: {', '.join(told) or 'none'}. The type is do unless another is given."
+    )
 
 
 def _from(state: InstanceState, first_seq: int) -> frozenset[StepKey]:

@@ -55,7 +55,7 @@ class JournalLock:
             JournalUnavailable: the folder cannot be written.
         """
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(self._path.parent)
             file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise JournalUnavailable(
@@ -109,3 +109,10 @@ class JournalLock:
             address = f" (http://127.0.0.1:{owner.port})" if owner.port else ""
             who = f"process {owner.pid}{address}"
         return f"{self._journal} is in use by {who}; stop it or choose another folder with --persist-to."
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder that git leaves alone; one that exists stays as it is."""
+    if not folder.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.joinpath(".gitignore").write_text("*\n", "utf-8")

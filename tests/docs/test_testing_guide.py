@@ -1,4 +1,4 @@
-"""The code of docs/testing.md is a project whose tests pass, and so is that of docs/hooks.md and of docs/steps.md.
+"""The code of docs/testing.md is a project whose tests pass, and so are those of docs/hooks.md, steps.md and unittest.md.
 
 A block of Python begins with the name of its file; the one block of JSONC is the wrangler file.
 """
@@ -51,7 +51,9 @@ def settings_of(guide: str) -> str:
     return "".join(f"{name} = {' '.join(value)}\n" for name, value in settings.items())
 
 
-@pytest.mark.parametrize(("guide", "least"), [("testing.md", 9), ("hooks.md", 5), ("steps.md", 2)])
+@pytest.mark.parametrize(
+    ("guide", "least"), [("testing.md", 9), ("hooks.md", 5), ("steps.md", 5), ("unittest.md", 1)]
+)
 def test_the_code_of_the_guide_runs(pytester: pytest.Pytester, guide: str, least: int) -> None:
     files = write_project(guide, pytester.path)
     pytester.makeini(INI + settings_of(guide))

@@ -4,6 +4,7 @@ The flat layout hides a file that the wheel lacks: from the project's folder eve
 copy is run with nothing of the project in reach.
 """
 
+import json
 import os
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -22,6 +24,9 @@ pytestmark = pytest.mark.packaging
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("emulator", "bindings", "wrangler_compat")
+PATHS = "workflow_emulator.pth"
+RULES = "wrangler_compat/check/rules.md"
+SHIMS = ("asgi", "js", "pyodide", "workers")
 POLLS_MAX = 300
 POLL_S = 0.1
 
@@ -54,6 +59,25 @@ class Default(WorkerEntrypoint):
             return Response.json({}, status=202)
         instance = await self.env.TINY.get("tiny-1")
         return Response.json(await instance.status())
+"""
+TYPED_ENTRY = """
+from typing import Any
+
+import asgi
+from js import JSON
+from pyodide.ffi import to_js
+from workers import Response, WorkerEntrypoint, WorkflowEntrypoint
+from workers.workflows import NonRetryableError
+
+
+class Tiny(WorkflowEntrypoint):
+    async def run(self, event: Any, step: Any) -> int:
+        raise NonRetryableError("no")
+
+
+class Default(WorkerEntrypoint):
+    async def fetch(self, request: Any) -> Response:
+        return Response(JSON.stringify(to_js({"handler": repr(asgi.fetch)})))
 """
 
 
@@ -101,8 +125,8 @@ def shipped(wheel: Path) -> set[str]:
         return {name for name in archive.namelist() if ".dist-info/" not in name}
 
 
-def test_the_wheel_holds_the_three_packages_and_nothing_else(wheel: Path) -> None:
-    assert {name.partition("/")[0] for name in shipped(wheel)} == set(PACKAGES)
+def test_the_wheel_holds_the_three_packages_a_path_and_nothing_else(wheel: Path) -> None:
+    assert {name.partition("/")[0] for name in shipped(wheel)} == {*PACKAGES, PATHS}
 
 
 def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
@@ -112,18 +136,61 @@ def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
         for path in (ROOT / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert shipped(wheel) == source
+    assert shipped(wheel) - {PATHS} == source
 
 
 def test_the_wheel_holds_what_is_not_python(wheel: Path) -> None:
     names = shipped(wheel)
-    assert {f"{package}/py.typed" for package in PACKAGES} <= names
+    typed = (*PACKAGES, *(f"wrangler_compat/pythonpath/{shim}" for shim in SHIMS))
+    assert {f"{package}/py.typed" for package in typed} <= names
     assert any(name.startswith("emulator/journal/") and name.endswith(".sql") for name in names)
     assert any(name.startswith("wrangler_compat/pythonpath/workers/") for name in names)
 
 
 def test_the_installed_command_explains_itself(command: Path, tmp_path: Path) -> None:
     assert "dev" in run([str(command), "--help"], cwd=tmp_path)
+
+
+def test_a_plain_script_imports_workers(command: Path, tmp_path: Path) -> None:
+    script = "from workers import WorkflowEntrypoint; import asgi, js, pyodide.ffi"
+    run([str(command.with_name("python")), "-c", script], cwd=tmp_path)
+
+
+def test_what_is_installed_beside_comes_before_the_folder_of_workers(
+    command: Path, tmp_path: Path
+) -> None:
+    script = "import sys, wrangler_compat; print(wrangler_compat.__file__, *sys.path, sep='\\n')"
+    file, *path = run([str(command.with_name("python")), "-c", script], cwd=tmp_path).splitlines()
+    site_packages = Path(file).parents[1]
+    folder = site_packages / "wrangler_compat" / "pythonpath"
+    assert path.index(str(site_packages)) < path.index(str(folder))
+
+
+def test_an_editor_finds_workers(command: Path, project: Path) -> None:
+    (project / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}', encoding="utf-8")
+    (project / "src" / "entry.py").write_text(TYPED_ENTRY, encoding="utf-8")
+    python = str(command.with_name("python"))
+    said = run([sys.executable, "-m", "pyright", "--pythonpath", python], cwd=project)
+    assert "0 errors, 0 warnings" in said
+
+
+def test_a_finding_links_to_a_file_that_is_installed(command: Path, project: Path) -> None:
+    nap = ENTRY.replace(
+        '@step.do("double")', 'await step.sleep("nap", 30)\n\n        @step.do("double")'
+    )
+    (project / "src" / "entry.py").write_text(nap, encoding="utf-8")
+    done = subprocess.run(
+        [str(command), "check", "--json"],
+        cwd=project,
+        env=environment(),
+        capture_output=True,
+        check=False,
+    )
+    [finding] = json.loads(done.stdout)
+    link: str = finding["link"]
+    address, _, anchor = link.partition("#")
+    assert address.endswith(RULES)
+    assert f'<a id="{anchor}"></a>' in Path(urlsplit(address).path).read_text("utf-8")
 
 
 def test_the_installed_command_runs_a_project(command: Path, project: Path) -> None:

@@ -73,8 +73,8 @@ def check_folder(folder: Path) -> list[Finding]:
     """
     paths = [folder] if folder.is_file() else sorted(_python_files(folder))
     if not paths:
-        raise WorkerLoadError(f"There is no Python file in {folder}.")
-    return [finding for path in paths for finding in check_source(_read(path), str(path))]
+        raise WorkerLoadError(f"There is no Python file in {folder.resolve()}.")
+    return [finding for path in paths for finding in check_source(read_source(path), str(path))]
 
 
 def check_source(source: str, path: str) -> list[Finding]:
@@ -83,16 +83,38 @@ def check_source(source: str, path: str) -> list[Finding]:
     Raises:
         WorkerLoadError: it is not Python.
     """
-    try:
-        with warnings.catch_warnings(action="ignore"):  # of their style, not of workflows
-            tree = ast.parse(source)
-    except (SyntaxError, ValueError) as error:
-        line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
-        raise WorkerLoadError(f"{path}{line} is not Python: {error}.") from None
+    code = Code(parse(source, path))
     silenced = _silenced(source)
-    code = Code(tree)
     found = {_finding(breach, path) for rule in RULES for breach in rule(code)}
     return sorted(finding for finding in found if not _is_silenced(finding, silenced))
+
+
+def parse(source: str, path: str) -> ast.Module:
+    """Parse the text of a module.
+
+    Raises:
+        WorkerLoadError: it is not Python.
+    """
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of their style, not of workflows
+            return ast.parse(source)
+    except SyntaxError as error:
+        raise WorkerLoadError(f"{path}:{error.lineno} is not Python: {error.msg}.") from None
+    except ValueError as error:
+        raise WorkerLoadError(f"{path} is not Python: {error}.") from None
+
+
+def read_source(path: Path) -> str:
+    """Read a module, in the encoding that it states.
+
+    Raises:
+        WorkerLoadError: it cannot be read.
+    """
+    try:
+        with tokenize.open(path) as file:
+            return file.read()
+    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        raise WorkerLoadError(f"{path} cannot be read: {error}.") from None
 
 
 def _finding(breach: Breach, path: str) -> Finding:
@@ -105,14 +127,6 @@ def _python_files(folder: Path) -> Iterator[Path]:
         inner = path.relative_to(folder).parts
         if not any(part in _NOT_THEIRS or part.startswith(".") for part in inner):
             yield path
-
-
-def _read(path: Path) -> str:
-    try:
-        with tokenize.open(path) as file:
-            return file.read()
-    except (OSError, SyntaxError, UnicodeDecodeError) as error:
-        raise WorkerLoadError(f"{path} cannot be read: {error}.") from None
 
 
 def _silenced(source: str) -> dict[int, set[str]]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-DOCUMENT: Final = "docs/rules.md"
+DOCUMENT: Final = Path(__file__).with_name("rules.md")
+"""The rules, explained: docs/rules.md, which is linked here so that it is installed."""
 
 TITLES: Final = {
     "WF001": "A step is not awaited",
@@ -44,8 +46,13 @@ class Finding:
 
     @property
     def link(self) -> str:
-        """Where the rule is explained."""
-        return f"{DOCUMENT}#{self.code.lower()}"
+        """Where the rule is explained, on this machine."""
+        return f"{DOCUMENT.as_uri()}#{self.code.lower()}"
+
+    @property
+    def title(self) -> str:
+        """The code of the rule, and what is wrong in a few words."""
+        return f"{self.code}: {TITLES[self.code]}"
 
 
 @dataclass(frozen=True)

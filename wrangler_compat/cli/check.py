@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -18,7 +18,7 @@ FOUND = 1
 UNREADABLE = 2
 
 
-@click.command()
+@click.command(short_help="Check workflows against the rules.")
 @click.argument("directory", type=click.Path(exists=True, path_type=Path), default=".")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option(
@@ -32,16 +32,17 @@ UNREADABLE = 2
 def check(directory: Path, as_json: bool, style: str) -> None:
     """Check the workflows in DIRECTORY (or in one file) against the Rules of Workflows. Nothing is run.
 
-    Exits with 0 when nothing is found, 1 when something is, 2 when a file cannot be read. A comment "# noqa: WF003" silences
-    a rule on its line.
+    The wrangler file in DIRECTORY is read, too: whether it has mistakes, and whether the classes that it names are there.
+
+    Exits with 0 when nothing is found, 1 when something is, 2 when a file cannot be read or the wrangler file is wrong. A
+    comment "# noqa: WF003" silences a rule on its line.
     """
-    from wrangler_compat.check import check_folder  # here: `--help` does not need it
+    from wrangler_compat.check import check_folder, check_project  # here: `--help` does not need it
 
     try:
         findings = check_folder(directory)
     except EmulatorError as error:
-        click.echo(f"Error: {error.message}", err=True)
-        raise SystemExit(UNREADABLE) from None
+        _give_up(error)
     if as_json or style == "json":
         rows = [{**asdict(finding), "link": finding.link} for finding in findings]
         click.echo(json.dumps(rows, indent=2))
@@ -51,7 +52,17 @@ def check(directory: Path, as_json: bool, style: str) -> None:
     if findings:
         count = len(findings)
         click.echo(f"{count} finding{'s' if count > 1 else ''}.", err=True)
+    try:
+        check_project(directory)
+    except EmulatorError as error:
+        _give_up(error)
+    if findings:
         raise SystemExit(FOUND)
+
+
+def _give_up(error: EmulatorError) -> NoReturn:
+    click.echo(f"Error: {error.message}", err=True)
+    raise SystemExit(UNREADABLE)
 
 
 def _line(finding: Finding) -> str:
@@ -65,10 +76,10 @@ def _annotation(finding: Finding) -> str:
         "file": finding.path,
         "line": finding.line,
         "col": finding.column,
-        "title": finding.code,
+        "title": finding.title,
     }
     listed = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())
-    message = _escaped(f"{finding.message} ({finding.link})")
+    message = _escaped(finding.message)
     return f"::error {listed}::{message}"
 
 

@@ -16,7 +16,7 @@ import httpx
 
 from emulator.domain.http import check_api_token, encode_path
 from emulator.errors import ConfigError
-from wrangler_compat.cli.wording import Json, printable
+from wrangler_compat.cli.wording import Json, printable, sentences
 
 LATEST: Final = "latest"
 """Stands for the id of the newest instance (as in wrangler)."""
@@ -132,7 +132,7 @@ class Client:
                 return envelope
             # The errors are Cloudflare's codes; the messages, ours, say what is the matter.
             told: list[Json] = envelope["messages"] or envelope["errors"]
-            text = "; ".join(each["message"] for each in told)
+            text = sentences(each["message"] for each in told)
         except (ValueError, LookupError, TypeError):
             raise self._stranger(response.status_code) from None
         raise self._refused(response.status_code, text)

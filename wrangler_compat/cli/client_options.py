@@ -45,14 +45,14 @@ def asks_emulator(command: Command) -> Command:
         click.option(
             "--token",
             envvar="WORKFLOW_EMULATOR_API_TOKEN",
-            help="The --api-token it was started with.",
+            help="The --api-token it was started with; or set WORKFLOW_EMULATOR_API_TOKEN.",
         ),
         click.option(
             "--url",
             envvar="WORKFLOW_EMULATOR_URL",
             default=DEFAULT_URL,
             show_default=True,
-            help="Where the emulator is.",
+            help="Where the emulator is; or set WORKFLOW_EMULATOR_URL.",
         ),
     ):
         command = option(command)
@@ -80,7 +80,11 @@ def json_value(_: click.Context, parameter: click.Parameter, given: str) -> Any:
     Raises:
         ClickException: it is not JSON, or cannot be read.
     """
-    what = parameter.human_readable_name
+    return read_json(given, parameter.human_readable_name)
+
+
+def read_json(given: str, what: str) -> Any:
+    """See `json_value`. `what` names it in errors."""
     text = _text_of(given, what)
     try:
         return json.loads(text, parse_constant=_refuse_constant)

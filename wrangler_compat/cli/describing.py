@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -190,6 +191,12 @@ def _labelled(label: str, value: str | Text) -> Text:
 
 def _print(*parts: Table | Tree | Text) -> None:
     width = None if sys.stdout.isatty() else _PIPE_COLUMNS
-    console = Console(width=width, highlight=False)
-    for part in parts:
-        console.print(part)
+    # Who asks for no colour gets no bold type either: it is often a colour.
+    system = None if os.environ.get("NO_COLOR") else "auto"
+    console = Console(width=width, highlight=False, color_system=system)
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part)
+    # All at once, so that who reads only the first lines, such as `head`, does not break it off.
+    sys.stdout.write(captured.get())
+    sys.stdout.flush()

@@ -12,15 +12,14 @@ from pathlib import Path
 import click
 
 from emulator.domain.http import check_api_token
-from emulator.errors import ConfigError, EmulatorError
+from emulator.errors import EmulatorError
 from wrangler_compat.cli.options import DevOptions
 from wrangler_compat.cli.reporting import user_traceback
 
-BROKEN_CONFIG = 2
 FAILED = 1
 
 
-@click.command()
+@click.command(short_help="Run a project on this machine.")
 @click.argument("directory", type=click.Path(exists=True, path_type=Path), default=".")
 @click.option(
     "--port",
@@ -52,7 +51,11 @@ FAILED = 1
 @click.option("--fast-retries", is_flag=True, help="Retry after 1 s by default, not after 10 s.")
 @click.option("--catch-up", is_flag=True, help="Fire the last tick that each schedule has missed.")
 @click.option("--reload", is_flag=True, help="Start anew when a file of the project changes.")
-@click.option("--api-token", envvar="WORKFLOW_EMULATOR_API_TOKEN", help="What the APIs ask for.")
+@click.option(
+    "--api-token",
+    envvar="WORKFLOW_EMULATOR_API_TOKEN",
+    help="What the APIs ask for; or set WORKFLOW_EMULATOR_API_TOKEN.",
+)
 @click.option("--access-log", is_flag=True, help="Tell every request.")
 def dev(
     directory: Path,
@@ -92,12 +95,8 @@ def dev(
         if api_token is not None:
             check_api_token(api_token)
         _run(options, reload=reload)
-    except ConfigError as error:
-        click.echo(error.message, err=True)
-        sys.exit(BROKEN_CONFIG)
     except EmulatorError as error:
-        click.echo(error.message, err=True)
-        sys.exit(FAILED)
+        raise click.ClickException(error.message) from None
     except click.ClickException:
         raise
     except Exception as error:

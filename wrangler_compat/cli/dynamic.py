@@ -14,12 +14,12 @@ _PREFIX = "/cdn-cgi/workflow-emulator/dynamic"
 _HASH_CHARS = 12
 
 
-@click.group()
+@click.group(short_help="Publish the code of tenants.")
 def dynamic() -> None:
     """Publish the code of tenants' workflows to a running emulator."""
 
 
-@dynamic.command()
+@dynamic.command(short_help="Publish a version of a workflow.")
 @click.argument("tenant")
 @click.argument("name")
 @click.argument("version")
@@ -59,7 +59,7 @@ def publish(
     click.echo(pretty(made) if as_json else what)
 
 
-@dynamic.command("list")
+@dynamic.command("list", short_help="List what has been published.")
 @click.argument("tenant", required=False)
 @click.argument("name", required=False)
 @asks_emulator
@@ -72,6 +72,9 @@ def list_versions(
         rows: list[dict[str, Any]] = client.ask_plainly("GET", *path)["versions"]
     if as_json:
         click.echo(pretty(rows))
+        return
+    if not rows:
+        click.echo(f"Nothing {'' if tenant is None else 'of that '}has been published.", err=True)
         return
     from emulator.projection.rendering import iso
     from wrangler_compat.cli.describing import show_table

@@ -9,7 +9,7 @@ import click
 from emulator.errors import EmulatorError
 
 
-@click.command()
+@click.command(short_help="Print the journal of an instance.")
 @click.argument("instance_id", metavar="ID")
 @click.argument("directory", type=click.Path(exists=True, path_type=Path), default=".")
 @click.option("--workflow", help="The workflow, where several have an instance of this id.")

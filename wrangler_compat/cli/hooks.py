@@ -12,12 +12,12 @@ from wrangler_compat.cli.wording import Json, pretty
 _PAGE_ROWS: Final = 100
 
 
-@click.group()
+@click.group(short_help="Ask for hooks, and resume them.")
 def hooks() -> None:
     """Ask for hooks: tokens that instances hold, and through which payloads reach them."""
 
 
-@hooks.command("list")
+@hooks.command("list", short_help="List the hooks.")
 @click.option("--workflow", help="Only those of this workflow.")
 @click.option("--id", "instance_id", help="Only those of instances with this id.")
 @asks_emulator
@@ -59,7 +59,7 @@ def get(hook_token: str, url: str, token: str | None, as_json: bool) -> None:
     show_hook(found)
 
 
-@hooks.command()
+@hooks.command(short_help="Send a payload to the holder of TOKEN.")
 @click.argument("hook_token", metavar="TOKEN")
 @click.argument("payload", callback=json_value, default="null")
 @click.option("--resume-id", help="Requests with the same id and payload are one.")

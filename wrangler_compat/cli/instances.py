@@ -13,15 +13,15 @@ from emulator.domain.steps import CLOUDFLARE_KINDS
 from emulator.errors import InvalidEventType
 from wrangler_compat.cli.client_options import OWN_API, Emulator, asks_emulator, json_value
 from wrangler_compat.cli.following import follow
-from wrangler_compat.cli.wording import Json, pretty
+from wrangler_compat.cli.wording import Json, compact, pretty
 
 
-@click.group()
+@click.group(short_help="Ask for the instances of a workflow.")
 def instances() -> None:
     """Ask for the instances of a workflow. `latest` is the id of the newest one."""
 
 
-@instances.command("list")
+@instances.command("list", short_help="List the instances of a workflow.")
 @click.argument("workflow")
 @click.option("--status", type=click.Choice([each.value for each in InstanceStatus]))
 @click.option("--reverse", is_flag=True, help="The oldest first.")
@@ -65,13 +65,22 @@ def list_instances(
     if as_json:
         click.echo(pretty(rows))
         return
-    if not rows:
+    total, pages = info["total_count"], info["total_pages"]
+    if not total:
         click.echo(f'The workflow "{workflow}" has no such instances.', err=True)
-        return
-    _show(rows)
-    if info["total_pages"] > 1:
-        total = info["total_count"]
-        click.echo(f"Page {page} of {info['total_pages']}, {total} instances in all.", err=True)
+    elif not rows:
+        click.echo(
+            f"There is no page {page}, but {_count(pages, 'page')}: {_count(total, 'instance')} in all.",
+            err=True,
+        )
+    else:
+        _show(rows)
+        if pages > 1:
+            click.echo(f"Page {page} of {pages}, {total} instances in all.", err=True)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s'[: number != 1]}"
 
 
 def _show(rows: list[Json]) -> None:
@@ -104,7 +113,7 @@ def describe(
 ) -> None:
     """Show an instance and its steps.
 
-    --follow exits with 0 when the instance has completed, 1 when it has errored, 2 when it was terminated.
+    --follow exits with 0 when the instance has completed, 1 when it has errored, 3 when it was terminated.
     """
     with Emulator(url, token).connect() as client:
         known = client.resolve(workflow, instance_id)
@@ -121,7 +130,7 @@ def describe(
     show_instance(workflow, known, detail, hooks)
 
 
-@instances.command()
+@instances.command(short_help="Send an event to an instance.")
 @click.argument("workflow")
 @click.argument("instance_id", metavar="ID")
 @click.option("--type", "event_type", required=True, help="What the workflow waits for.")
@@ -160,30 +169,36 @@ def _check_type(event_type: str) -> None:
         raise click.ClickException(f"The type {event_type!r}: {error}") from None
 
 
-@instances.command()
+@instances.command(short_help="Pause an instance.")
 @click.argument("workflow")
 @click.argument("instance_id", metavar="ID")
 @asks_emulator
 def pause(workflow: str, instance_id: str, url: str, token: str | None, as_json: bool) -> None:
-    """Pause an instance, after the attempts that are under way."""
-    _change(Emulator(url, token), workflow, instance_id, {"status": "pause"}, as_json=as_json)
+    """Pause an instance, after the attempts that are under way. One that has ended stays as it is."""
+    _pause_or_resume(Emulator(url, token), workflow, instance_id, "pause", as_json=as_json)
 
 
-@instances.command()
+@instances.command(short_help="Let a paused instance go on.")
 @click.argument("workflow")
 @click.argument("instance_id", metavar="ID")
 @asks_emulator
 def resume(workflow: str, instance_id: str, url: str, token: str | None, as_json: bool) -> None:
-    """Let a paused instance go on."""
-    _change(Emulator(url, token), workflow, instance_id, {"status": "resume"}, as_json=as_json)
+    """Let a paused instance go on. One that is not paused stays as it is."""
+    _pause_or_resume(Emulator(url, token), workflow, instance_id, "resume", as_json=as_json)
 
 
-@instances.command()
+@instances.command(short_help="Run an instance again.")
 @click.argument("workflow")
 @click.argument("instance_id", metavar="ID")
 @click.option("--from-step-name", help="Keep the results of the steps before this one.")
-@click.option("--from-step-count", type=click.IntRange(min=1), help="Which step of that name.")
-@click.option("--from-step-type", type=click.Choice([each.value for each in CLOUDFLARE_KINDS]))
+@click.option(
+    "--from-step-count", type=click.IntRange(min=1), help="Which step of that name.  [default: 1]"
+)
+@click.option(
+    "--from-step-type",
+    type=click.Choice([each.value for each in CLOUDFLARE_KINDS]),
+    help="Of which type that step is.  [default: do]",
+)
 @asks_emulator
 def restart(
     workflow: str,
@@ -225,7 +240,7 @@ def terminate(
     _change(Emulator(url, token), workflow, instance_id, body, as_json=as_json)
 
 
-@instances.command("terminate-all")
+@instances.command("terminate-all", short_help="End all unfinished instances.")
 @click.argument("workflow")
 @click.option(
     "--status",
@@ -238,15 +253,21 @@ def terminate_all(
 ) -> None:
     """End every instance of WORKFLOW that has not ended. Nothing is rolled back."""
     with Emulator(url, token).connect() as client:
+        before: dict[str, int] = client.ask("GET", workflow)["instances"]
         query = {"status": status}
         answer = client.ask("PUT", workflow, "instances", "terminate", query=query)
-    is_done = answer["status"] == "ok"
-    text = "have been ended." if is_done else "are being ended already."
     which = "unfinished" if status is None else status
-    click.echo(pretty(answer) if as_json else f'The {which} instances of "{workflow}" {text}')
+    wanted = [each for each in before if each not in TERMINAL and status in (None, each)]
+    if as_json:
+        click.echo(pretty(answer))
+    elif answer["status"] == "ok":
+        number = _count(sum(before[each] for each in wanted), f"{which} instance")
+        click.echo(f'Ended {number} of "{workflow}".')
+    else:
+        click.echo(f'The {which} instances of "{workflow}" are being ended already.')
 
 
-@instances.command("wake-up")
+@instances.command("wake-up", short_help="End the sleeps of an instance now.")
 @click.argument("workflow")
 @click.argument("instance_id", metavar="ID")
 @click.argument("steps", metavar="[STEP]...", nargs=-1)
@@ -260,10 +281,11 @@ def wake_up(
     as_json: bool,
 ) -> None:
     """End the sleeps of an instance now: all, or those of these names with their number, such as "nap-1"."""
-    with Emulator(url, token).connect() as client:
+    emulator = Emulator(url, token)
+    with emulator.connect() as client:
         known = client.resolve(workflow, instance_id)
     body: Json = {"correlationIds": steps} if steps else {}
-    with Emulator(url, token).connect(OWN_API) as client:
+    with emulator.connect(OWN_API) as client:
         answer = client.ask("POST", workflow, "instances", known, "wake-up", body=body)
     count: int = answer["stoppedCount"]
     if as_json:
@@ -271,11 +293,22 @@ def wake_up(
     elif count:
         click.echo(f'"{known}" wakes up from {count} sleep{"s"[: count > 1]}.')
     else:
-        click.echo(f'"{known}" does not sleep{" there" if steps else ""}.', err=True)
+        click.echo(_no_sleep(emulator, workflow, known), err=True)
     sys.exit(0 if count else 1)
 
 
-@instances.command()
+def _no_sleep(emulator: Emulator, workflow: str, instance_id: str) -> str:
+    """Say that an instance does not sleep, or where it does."""
+    with emulator.connect() as client:
+        steps: list[Json] = client.detail(workflow, instance_id)["steps"]
+    under_way = [each for each in steps if each["type"] == "sleep" and not each["finished"]]
+    if not under_way:
+        return f'"{instance_id}" does not sleep.'
+    names = ", ".join(compact(each["name"]) for each in under_way)
+    return f'"{instance_id}" does not sleep there. It sleeps in {names}.'
+
+
+@instances.command(short_help="Delete instances.")
 @click.argument("workflow")
 @click.argument("instance_ids", metavar="ID...", nargs=-1, required=True)
 @asks_emulator
@@ -305,3 +338,18 @@ def _change(
         known = client.resolve(workflow, instance_id)
         answer = client.ask("PATCH", workflow, "instances", known, "status", body=body)
     click.echo(pretty(answer) if as_json else f'"{known}" is {answer["status"]}.')
+
+
+def _pause_or_resume(
+    emulator: Emulator, workflow: str, instance_id: str, status: str, *, as_json: bool
+) -> None:
+    """Change the status of an instance, where that changes anything; the API does not tell."""
+    with emulator.connect() as client:
+        known = client.resolve(workflow, instance_id)
+        before = client.detail(workflow, known)["status"]
+        answer = client.ask(
+            "PATCH", workflow, "instances", known, "status", body={"status": status}
+        )
+    now = answer["status"]
+    text = f'Nothing happened: "{known}" is {now}.' if now == before else f'"{known}" is {now}.'
+    click.echo(pretty(answer) if as_json else text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from difflib import get_close_matches
 from io import TextIOWrapper
 from typing import Final
 
@@ -37,6 +38,21 @@ class _LazyGroup(click.Group):
             return None
         module, _, name = COMMANDS[cmd_name].partition(":")
         return getattr(importlib.import_module(module), name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is asked for. Click names the one that may be meant only of those it has at hand.
+
+        Raises:
+            UsageError: there is none of that name.
+        """
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            for near in get_close_matches(args[0], COMMANDS, 1):
+                raise click.UsageError(f"{error.message} Did you mean {near!r}?", ctx) from None
+            raise
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

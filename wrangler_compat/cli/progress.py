@@ -21,8 +21,8 @@ from wrangler_compat.cli.wording import (
     when,
 )
 
-EXIT_CODES: Final = {"complete": 0, "errored": 1, "terminated": 2}
-"""How a command that has followed an instance to its end says how that was."""
+EXIT_CODES: Final = {"complete": 0, "errored": 1, "terminated": 3}
+"""How a command that has followed an instance to its end says how that was. 2 is a command line that is wrong."""
 
 _MARKS: Final = {
     "complete": "✓",

@@ -37,8 +37,8 @@ class _Wanted(NamedTuple):
     persist_to: Path | None
 
 
-@click.command()
-@click.argument("directory", type=click.Path(exists=True, path_type=Path))
+@click.command(short_help="Replay journals with today's code.")
+@click.argument("directory", type=click.Path(exists=True, path_type=Path), default=".")
 @click.option("--workflow", help="Only instances of this workflow.")
 @click.option("--id", "instance_id", help="Only the instance of this id.")
 @click.option(

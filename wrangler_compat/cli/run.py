@@ -7,6 +7,8 @@ not committed has not happened.
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import signal
 import sys
@@ -17,12 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
 
 import click
 
-from emulator.errors import EmulatorError, WorkflowNotFound
-from wrangler_compat.cli.client_options import json_value
+from emulator.domain.names import check_workflow_name
+from emulator.errors import EmulatorError, InvalidWorkflowName, WorkflowNotFound
+from wrangler_compat.cli.client_options import read_json
 from wrangler_compat.cli.following import INTERRUPTED
 from wrangler_compat.cli.progress import EXIT_CODES, Progress
-from wrangler_compat.cli.reporting import log_to_stderr, user_traceback
-from wrangler_compat.cli.wording import Json, pretty
+from wrangler_compat.cli.reporting import HeldLog, held_log, log_to_stderr, user_traceback
+from wrangler_compat.cli.wording import Json, pretty, sentences
 
 if TYPE_CHECKING:
     from emulator.domain.instance import InstanceKey
@@ -42,10 +45,8 @@ class _Asked(NamedTuple):
     as_json: bool
 
 
-@click.command()
-@click.argument("directory", type=click.Path(exists=True, path_type=Path))
-@click.argument("workflow")
-@click.argument("params", callback=json_value, default="{}")
+@click.command(short_help="Run one instance, without a server.")
+@click.argument("words", metavar="[DIRECTORY] WORKFLOW [PARAMS]", nargs=-1, required=True)
 @click.option("--id", "instance_id", help="The id of the instance.  [default: one is made up]")
 @click.option("--env", "environment", help="The environment of the wrangler file.")
 @click.option(
@@ -56,22 +57,21 @@ class _Asked(NamedTuple):
 @click.option("--fast-retries", is_flag=True, help="Retry after 1 s by default, not after 10 s.")
 @click.option("--json", "as_json", is_flag=True, help="Print the instance as the API has it.")
 def run(
-    directory: Path,
-    workflow: str,
-    params: Any,
+    words: tuple[str, ...],
     instance_id: str | None,
     environment: str | None,
     persist_to: Path | None,
     fast_retries: bool,
     as_json: bool,
 ) -> None:
-    """Run one instance of WORKFLOW, of the project in DIRECTORY, and print its output.
+    """Run one instance of WORKFLOW, of the project in DIRECTORY (here if it is left out), and print its output.
 
     PARAMS is JSON, @FILE, or - for the standard input. Exits with 0 when the instance has completed, 1 when it has errored
-    or could not run, 2 when it was terminated.
+    or could not run, 3 when it was terminated.
     """
     import asyncio  # here, as the engine below: `--help` needs neither
 
+    directory, workflow, params = _read_words(words)
     signal.signal(signal.SIGINT, _interrupted)
     log_to_stderr()
     asked = _Asked(
@@ -84,10 +84,48 @@ def run(
     except EmulatorError as error:
         from wrangler_compat.rest.answers import hints_of
 
-        raise click.ClickException("; ".join([error.message, *hints_of(error)])) from None
+        raise click.ClickException(sentences([error.message, *hints_of(error)])) from None
     except Exception as error:  # what the user's module raises when it is imported
         click.echo(user_traceback(error, directory), err=True, nl=False)
         sys.exit(1)
+
+
+def _read_words(words: tuple[str, ...]) -> tuple[Path, str, Any]:
+    """The folder, the workflow and the params that are meant; the first and the last can be left out.
+
+    Raises:
+        ClickException: the folder is not there, the params are not JSON, or there are too many words.
+    """
+    match words:
+        case (workflow,):
+            folder, params = ".", "{}"
+        case (first, second):
+            has_folder = _is_name(second) and (Path(first).exists() or not _is_json(second))
+            folder, workflow, params = (first, second, "{}") if has_folder else (".", first, second)
+        case (folder, workflow, params):
+            pass
+        case _:
+            raise click.UsageError(f"Got unexpected extra arguments ({' '.join(words[3:])})")
+    if not Path(folder).exists():
+        raise click.BadParameter(f"Path {folder!r} does not exist.", param_hint="'DIRECTORY'")
+    return Path(folder), workflow, read_json(params, "PARAMS")
+
+
+def _is_name(text: str) -> bool:
+    """Whether a workflow can be called so."""
+    try:
+        check_workflow_name(text)
+    except InvalidWorkflowName:
+        return False
+    return True
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 async def _run(asked: _Asked, output: TextIO) -> NoReturn:
@@ -105,12 +143,13 @@ async def _run(asked: _Asked, output: TextIO) -> NoReturn:
     async with opening as project:
         operations = Operations(project.engine, since_ms=project.engine.now_ms())
         named = {} if asked.instance_id is None else {"id": asked.instance_id}
-        try:
-            made = await operations.create(asked.workflow, {"params": asked.params, **named})
-        except WorkflowNotFound as error:
-            tell_script(error, scripts_of(config), asked.workflow)
-            raise
-        detail = await _to_its_end(operations, InstanceKey(asked.workflow, made))
+        with held_log() as log:
+            try:
+                made = await operations.create(asked.workflow, {"params": asked.params, **named})
+            except WorkflowNotFound as error:
+                tell_script(error, scripts_of(config), asked.workflow)
+                raise
+            detail = await _to_its_end(operations, InstanceKey(asked.workflow, made), log)
         if asked.as_json:
             click.echo(pretty(detail), output)
         elif detail["status"] == "complete":
@@ -118,8 +157,13 @@ async def _run(asked: _Asked, output: TextIO) -> NoReturn:
         _leave(EXIT_CODES[detail["status"]])
 
 
-async def _to_its_end(operations: Operations, key: InstanceKey) -> Json:
-    """Tell what happens to an instance until it ends; how it is then, as the API has it."""
+async def _to_its_end(operations: Operations, key: InstanceKey, log: HeldLog) -> Json:
+    """Tell what happens to an instance until it ends; how it is then, as the API has it.
+
+    The log comes after what it is about: the failure of an attempt after the attempt's start.
+    """
+    import asyncio
+
     from emulator.projection.rendering import remote_detail
     from wrangler_compat.rest.operations import version_id
 
@@ -127,9 +171,13 @@ async def _to_its_end(operations: Operations, key: InstanceKey) -> Json:
     version = version_id(engine.definition(key.workflow))
     progress = Progress(lambda line: click.echo(line, err=True))
     with engine.feed.watch(key) as watch:
+        loop = asyncio.get_running_loop()
+        log.wake = lambda: loop.call_soon_threadsafe(watch.notify)
         while True:
+            records = log.take()
             detail = remote_detail(await operations.detail(key), version)
             progress.show(detail)
+            log.tell(records)
             if detail["status"] in EXIT_CODES:
                 return detail
             await watch.changed()
@@ -140,6 +188,7 @@ def _interrupted(_: int, __: FrameType | None) -> None:
 
 
 def _leave(code: int) -> NoReturn:
+    logging.shutdown()  # what is held, too
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 _PREFIX = "/cdn-cgi/schedules"
 
 
-@click.group()
+@click.group(short_help="Ask for schedules, and fire them.")
 def schedules() -> None:
     """Ask for the schedules of workflows and the cron triggers of the Worker."""
 
 
-@schedules.command("list")
+@schedules.command("list", short_help="List the schedules.")
 @asks_emulator
 def list_schedules(url: str, token: str | None, as_json: bool) -> None:
     """List the schedules of a running emulator, and when each is due next."""
@@ -35,6 +35,9 @@ def list_schedules(url: str, token: str | None, as_json: bool) -> None:
         rows: list[dict[str, Any]] = client.ask("GET")
     if as_json:
         click.echo(pretty(rows))
+        return
+    if not rows:
+        click.echo("There are no schedules.", err=True)
         return
     from wrangler_compat.cli.describing import show_table
 
@@ -44,7 +47,7 @@ def list_schedules(url: str, token: str | None, as_json: bool) -> None:
     )
 
 
-@schedules.command("next")
+@schedules.command("next", short_help="Tell the next times of a schedule.")
 @click.argument("name")
 @click.option("-n", "count", type=click.IntRange(1, 1_000), default=5, show_default=True)
 @click.option(
@@ -88,7 +91,7 @@ def tell_next(
         click.echo(f"{when(each['next'])}  {each['cron']}")
 
 
-@schedules.command()
+@schedules.command(short_help="Fire a schedule now.")
 @click.argument("name")
 @click.option("--cron", help="Which schedule, if the workflow has several.")
 @asks_emulator

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 _TAIL_INDEX = "x-workflow-stream-tail-index"
 
 
-@click.group()
+@click.group(short_help="Read what instances write.")
 def streams() -> None:
     """Read the output streams of an instance. `latest` is the id of the newest one."""
 
 
-@streams.command("list")
+@streams.command("list", short_help="List the streams of an instance.")
 @click.argument("workflow")
 @click.argument("instance_id", metavar="ID")
 @asks_emulator
@@ -56,7 +56,7 @@ def list_streams(
     )
 
 
-@streams.command()
+@streams.command(short_help="Print the chunks of a stream.")
 @click.argument("workflow")
 @click.argument("instance_id", metavar="ID")
 @click.argument("namespace", default="default")
@@ -91,11 +91,15 @@ def read(
             client.opened(*path, query=query, accepted="text/event-stream") as response,
         ):
             tail_index = int(response.headers[_TAIL_INDEX])
+            is_empty = tail_index < 0
             if follows or start_index <= tail_index:
                 for chunk in _chunks(response):
+                    is_empty = False
                     _show(chunk, as_json=as_json)
                     if not follows and json.loads(chunk)["index"] >= tail_index:
                         break
+            if is_empty:
+                click.echo(f'"{path[2]}" has written nothing to a stream "{namespace}".', err=True)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 

@@ -7,6 +7,7 @@ are UTC, as in the API's answers, so that two people see the same.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 from unicodedata import category
@@ -53,6 +54,13 @@ def first_line(text: str) -> str:
     """The first line of a text, and a sign that there are more."""
     line, _, rest = text.partition("\n")
     return f"{line} …" if rest else line
+
+
+def sentences(texts: Iterable[str]) -> str:
+    """Texts in a row, on one line; each that does not end as a sentence gets a full stop, but for the last."""
+    told = [" ".join(each.split()) for each in texts]
+    ended = [each if each.endswith((".", "!", "?", ":")) else f"{each}." for each in told[:-1]]
+    return " ".join(ended + told[-1:])
 
 
 def printable(text: str) -> str:

@@ -13,7 +13,7 @@ from wrangler_compat.cli.instances import instances
 from wrangler_compat.cli.wording import pretty
 
 
-@click.group()
+@click.group(short_help="Ask for workflows and instances.")
 def workflows() -> None:
     """Ask a running emulator for its workflows and instances."""
 
@@ -50,7 +50,7 @@ def list_workflows(
     )
 
 
-@workflows.command()
+@workflows.command(short_help="Tell what is known of a workflow.")
 @click.argument("workflow")
 @asks_emulator
 def describe(workflow: str, url: str, token: str | None, as_json: bool) -> None:
@@ -91,7 +91,7 @@ def trigger(
     """Create an instance of WORKFLOW.
 
     PARAMS is JSON, @FILE, or - for the standard input. --follow exits with 0 when the instance has completed, 1 when it
-    has errored, 2 when it was terminated.
+    has errored, 3 when it was terminated.
     """
     # The API takes a text as JSON, for the sake of the SDK; so a text is sent as JSON.
     body = {"params": json.dumps(params) if isinstance(params, str) else params}
@@ -106,7 +106,7 @@ def trigger(
     click.echo(pretty(made) if as_json else created)
 
 
-@workflows.command()
+@workflows.command(short_help="Delete all instances of a workflow.")
 @click.argument("workflow")
 @asks_emulator
 def delete(workflow: str, url: str, token: str | None, as_json: bool) -> None:

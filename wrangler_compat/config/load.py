@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 _LOOKS_ALIKE = 0.8
 """How much of two keys must be the same: of `workflow` and `workflows` 0.94, of no two that wrangler has."""
 
+_OWN_PACKAGES = ("bindings", "emulator", "wrangler_compat")
+"""What the emulator is made of; these are imported before anything of the project's."""
+
 _SETTING_OF_FIELD = {
     "step_limit": "limits",
     "concurrency_limit": "concurrency",
@@ -147,7 +150,22 @@ class _Loading:
             )
         elif not path.is_file():
             self.reader.report(at, f"got {given_text(main)}, but there is no file {path}.")
+        else:
+            self._report_shadowed(path, at)
         return path
+
+    def _report_shadowed(self, main: Path, at: KeyPath) -> None:
+        """Report the modules beside the main one that cannot be imported here, as they can on Cloudflare."""
+        for name in _OWN_PACKAGES:
+            file, folder = main.with_name(f"{name}.py"), main.with_name(name)
+            found = [file] if file.is_file() and file != main else []
+            found += [folder] if any(folder.rglob("*.py")) else []
+            for module in found:
+                self.reader.report(
+                    at,
+                    f'"import {name}" would not find {module} here, but a package of the emulator, which has the same '
+                    "name: rename it.",
+                )
 
     def _workflows(self, script: str) -> tuple[WorkflowConfig, ...]:
         found: list[tuple[KeyPath, WorkflowConfig]] = []

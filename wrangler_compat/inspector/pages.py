@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from emulator.domain.hooks import HookRecord
 from emulator.domain.instance import InstanceKey
+from emulator.domain.limits import MAX_REASON_UNITS
 from emulator.domain.status import TERMINAL, InstanceStatus
 from emulator.engine.programs import WorkflowDefinition
 from emulator.engine.reading import StreamInfo
@@ -136,6 +137,7 @@ def instance_page(
         paging=paging,
         is_asleep=not is_over and is_asleep(detail.steps),
         awaited=awaited_types(detail.steps),
+        max_reason=MAX_REASON_UNITS,
         hooks=[(each, value_text(each.metadata)) for each in hooks],
         streams=streams,
         problem=problem or Problem(),

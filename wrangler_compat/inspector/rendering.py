@@ -28,12 +28,20 @@ if TYPE_CHECKING:
 
 MAX_SHOWN_CHARS: Final = 20_000
 
+_PICTURES: Final = {
+    **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n\r"},
+    0x7F: 0x2421,
+    **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
+}
+"""What stands for the characters that HTML does not allow."""
+
 _FOLDER: Final = Path(__file__).parent / "templates"
 
 
 def render(template: str, **shown: Any) -> bytes:
-    """Fill a template. A lone surrogate, which UTF-8 lacks, becomes a question mark."""
-    return _environment().get_template(template).render(**shown).encode("utf-8", "replace")
+    """Fill a template. A control character becomes its picture, as ␛; a lone surrogate, which UTF-8 lacks, a question mark."""
+    page = _environment().get_template(template).render(**shown)
+    return page.translate(_PICTURES).encode("utf-8", "replace")
 
 
 def value_text(payload: msgspec.Raw) -> str:

@@ -190,7 +190,9 @@ async def local_failure(request: Request, error: Exception) -> Response:
 
 def fields_of(error: EmulatorError) -> dict[str, object]:
     """What an error tells beside its code and message, in JSON's spelling, such as `conflictingRunId`."""
-    fields: dict[str, object] = {_camel(field): getattr(error, field) for field in error.fields}
+    fields: dict[str, object] = {
+        _camel(field): getattr(error, field) for field in error.fields if field != "hint"
+    }
     if isinstance(error, HookConflictError) and error.index is not None:
         fields["index"] = error.index
     return fields

@@ -15,7 +15,6 @@ from typing import Annotated, Any, Final, Literal, TypeVar, cast
 from urllib.parse import unquote
 
 import msgspec
-from msgspec import inspect
 from starlette.requests import Request
 
 from emulator.domain.duration import parse_duration, unknown_unit
@@ -30,6 +29,7 @@ from emulator.domain.limits import (
 from emulator.domain.names import check_instance_id
 from emulator.errors import InvalidHook, InvalidInput, InvalidInstanceId
 from wrangler_compat.bodies import MAX_BODY_BYTES, read_body
+from wrangler_compat.rest.mismatch import mismatch
 
 DEFAULT_PAGE_ROWS: Final = 25
 MAX_PAGE_ROWS: Final = 100
@@ -39,12 +39,8 @@ MAX_WANTED_ATTRIBUTES: Final = 8
 MAX_PAGE: Final = MAX_SAFE_INTEGER
 """The largest whole number that JavaScript has."""
 
-_BAD_OPTION: Final = re.compile(r"Invalid enum value .* - at `\$([a-z_.\[\]0-9]+)`", re.DOTALL)
-_UNKNOWN_KEY: Final = re.compile(
-    r"Object contains unknown field `.*?`(?: - at `\$([a-z_.\[\]0-9]+)`)?", re.DOTALL
-)
-_STEP_OF_PATH: Final = re.compile(r"\.([a-z_]+)|\[[0-9]+\]")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
+_AN_INSTANT: Final = "2026-11-30T12:00:00Z"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME: Final = r"T\d\d:\d\d(:\d\d(\.\d+)?)?"
 _UTC_DATETIME: Final = re.compile(rf"\d{{4}}-\d\d-\d\d{_TIME}Z", re.ASCII)
@@ -264,40 +260,11 @@ def convert(body: object, shape: type[S]) -> S:
     Raises:
         InvalidInput: it does not have it.
     """
+    given: object = {} if body is msgspec.UNSET else body
     try:
-        return msgspec.convert({} if body is msgspec.UNSET else body, shape)
+        return msgspec.convert(given, shape)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"Invalid input: {error}{_allowed_at(str(error), shape)}") from error
-
-
-def _allowed_at(problem: str, shape: Any) -> str:
-    """What is allowed at the place where a key is unknown, or a text is none of some: msgspec does not say it."""
-    found = _UNKNOWN_KEY.fullmatch(problem) or _BAD_OPTION.fullmatch(problem)
-    if found is None:
-        return ""
-    kind = _without_none(inspect.type_info(shape))
-    for step in _STEP_OF_PATH.finditer(found[1] or ""):
-        if isinstance(kind, inspect.ListType):
-            kind = _without_none(kind.item_type)
-        else:
-            assert isinstance(kind, inspect.StructType)
-            [inner] = [each.type for each in kind.fields if each.encode_name == step[1]]
-            kind = _without_none(inner)
-    return ", expected one of " + "|".join(f'"{each}"' for each in _allowed(kind))
-
-
-def _allowed(kind: inspect.Type) -> list[str]:
-    if isinstance(kind, inspect.StructType):
-        return [field.encode_name for field in kind.fields]
-    if isinstance(kind, inspect.LiteralType):
-        return [str(value) for value in kind.values]
-    return [str(member.value) for member in cast("inspect.EnumType", kind).cls]
-
-
-def _without_none(kind: inspect.Type) -> inspect.Type:
-    if isinstance(kind, inspect.UnionType):
-        [kind] = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
-    return kind
+        raise InvalidInput(f"Invalid input: {mismatch(str(error), given, shape)}") from error
 
 
 def status_change(body: object) -> StatusChange:
@@ -329,7 +296,7 @@ def instance_ids(body: object) -> list[str]:
         raise InvalidInput(f"instances: Invalid input: expected array, received {received}")
     for key in keys.keys() - {"instances"}:
         raise InvalidInput(
-            f'Invalid input: Object contains unknown field `{key}`, expected one of "instances"'
+            f"Invalid input: {key}: there is no such key; expected one of: instances"
         )
     ids = cast("list[object]", given)
     if not ids:
@@ -392,7 +359,8 @@ class Query:
                 raise ValueError(given)
             instant = datetime.fromisoformat(given)
         except ValueError:
-            return self._wrong(name, "Invalid ISO datetime", None)
+            text = f'Invalid ISO datetime: got "{given}"; expected one such as {_AN_INSTANT}'
+            return self._wrong(name, text, None)
         aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
         return (aware - _EPOCH) // timedelta(milliseconds=1)
 

@@ -74,7 +74,9 @@ class _SchedulesApi:
         if wanted is None and len(crons) == 1:
             [wanted] = crons
         if wanted not in crons:
-            known = ", ".join(f'"{each}"' for each in crons) or "none"
+            if not crons:
+                raise InvalidInput(f"The workflow {definition.name} has no schedules.")
+            known = ", ".join(f'"{each}"' for each in crons)
             raise InvalidInput(
                 f"The workflow {definition.name} has these schedules: {known}. Say which one to fire."
             )

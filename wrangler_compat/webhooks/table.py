@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from emulator.domain.duration import duration_ms
+from emulator.domain.duration import UNITS, duration_ms, unknown_unit
 from emulator.domain.names import check_event_type, check_instance_id, check_new_instance_id
 from emulator.errors import ConfigError, EmulatorError, InvalidDuration
 from wrangler_compat.config.reading import Reader, given_text
@@ -189,7 +189,10 @@ class _Reading:
             given_ms = duration_ms(entry.tolerance, what="The tolerance")
         except InvalidDuration:
             given_ms = 0
-        if given_ms <= 0:
+        if unit := unknown_unit(entry.tolerance):
+            text = f'there is no unit "{unit}"; the units are {UNITS}'
+            self._refuse("tolerance", entry.tolerance, text)
+        elif given_ms <= 0:
             self._refuse("tolerance", entry.tolerance, 'expected a duration such as "5 minutes"')
         return given_ms
 

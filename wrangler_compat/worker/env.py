@@ -65,10 +65,13 @@ async def make_env(
             continue
         try:
             made = _call_supplier(_find_supplier(factory), variables)
+            supplied[name] = await made if inspect.isawaitable(made) else made
         except _NoSupplier as error:
             place = place_of_supplier(config.root, name)
             raise WorkerLoadError(f'{place} = "{factory}": {error}.') from error.__cause__
-        supplied[name] = await made if inspect.isawaitable(made) else made
+        except Exception as error:
+            error.add_note(f'Raised for {place_of_supplier(config.root, name)} = "{factory}".')
+            raise
     unsupplied = {name: kind for name, kind in config.unsupplied.items() if name not in supplied}
     return Env({**variables, **bindings, **supplied}, unsupplied)
 

@@ -18,6 +18,7 @@ from emulator.errors import (
     InvalidInput,
     StepNotFound,
 )
+from tests.unit.bindings.hosts import Way, both_ways
 from tests.unit.bindings.project import Project, in_virtual_time, pause_for, refusal_of
 
 FINISHED = ["complete", "errored", "terminated"]
@@ -331,6 +332,19 @@ async def test_restarting_from_what_is_not_there_changes_nothing(
         assert isinstance(error, kind)
         assert text in str(error)
         assert (await instance.status(), await project.history(instance)) == before
+
+
+@both_ways
+@in_virtual_time
+async def test_a_restart_from_what_is_not_there_has_a_note_of_what_is(way: Way) -> None:
+    async with Project(lettered([])) as project, way(project) as orders:
+        instance = await orders.create()
+        await instance.send_event(type="answer")
+        await project.ended(instance)
+        error = await refusal_of(instance.restart({"from": {"name": "nap"}}))
+        [note] = error.__notes__
+        assert note.startswith('It has these steps: "nap" (sleep), ')
+        assert note.endswith("The type is do unless another is given.")
 
 
 @in_virtual_time

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from wrangler_compat.check import check_source
+from wrangler_compat.check.finding import DOCUMENT
 from wrangler_compat.cli.main import main
 
 SLEEPY = """\
@@ -36,7 +37,7 @@ def test_a_finding_is_a_place_a_code_a_sentence_and_a_link(project: Path) -> Non
     assert result.exit_code == 1
     place, link = result.stdout.splitlines()
     assert place.startswith(f"{project}/src/entry.py:6:37: WF013 A bare number is milliseconds")
-    assert link.strip() == "docs/rules.md#wf013"
+    assert link.strip() == f"{DOCUMENT.as_uri()}#wf013"
 
 
 @pytest.mark.parametrize("option", [["--json"], ["--format", "json"]])
@@ -46,14 +47,16 @@ def test_findings_are_json_for_programs(project: Path, option: list[str]) -> Non
     (finding,) = json.loads(result.stdout)
     assert finding["path"] == f"{project}/src/entry.py"
     assert (finding["line"], finding["column"], finding["code"]) == (6, 37, "WF013")
-    assert finding["link"] == "docs/rules.md#wf013"
+    assert finding["link"] == f"{DOCUMENT.as_uri()}#wf013"
 
 
 def test_findings_are_annotations_for_github(project: Path) -> None:
     result = check(project, "--format", "github")
     assert result.exit_code == 1
     (line,) = result.stdout.splitlines()
-    assert line.startswith(f"::error file={project}/src/entry.py,line=6,col=37,title=WF013::A bare")
+    assert line.startswith(
+        f"::error file={project}/src/entry.py,line=6,col=37,title=WF013%3A A number that looks like seconds::A bare"
+    )
 
 
 def test_a_clean_project_says_nothing(project: Path) -> None:
@@ -74,7 +77,7 @@ def test_a_file_that_is_not_python_is_an_error_with_its_line(project: Path) -> N
     (project / "src" / "entry.py").write_text("x = 1\ndef :\n")
     result = check(project)
     assert result.exit_code == 2
-    assert "src/entry.py:2 is not Python" in result.stderr
+    assert result.stderr == f"Error: {project}/src/entry.py:2 is not Python: invalid syntax.\n"
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"x = '\x00'\n", b"# coding: nonsense\n"])
@@ -89,6 +92,51 @@ def test_a_folder_without_python_is_an_error(tmp_path: Path) -> None:
     result = check(tmp_path)
     assert result.exit_code == 2
     assert "no Python file" in result.stderr
+
+
+def test_a_folder_without_python_is_named_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert check().stderr == f"Error: There is no Python file in {tmp_path}.\n"
+
+
+WRANGLER = '{ "main": "src/entry.py", "workflows": [{ "name": "w", "binding": "W", "class_name": "Sleepy" }] }'
+
+
+@pytest.mark.parametrize(
+    ("wrangler", "entry", "told"),
+    [
+        ('{ "main": 1 }', "x = 1\n", "{root}/wrangler.jsonc:1:11: main: got 1; expected a non-empty string."),
+        ('{ "main": "no.py" }', "x = 1\n", '{root}/wrangler.jsonc:1:11: main: got "no.py", but there is no file {root}/no.py.'),
+        (WRANGLER, "class Sleeepy: ...\n", "{root}/wrangler.jsonc names the workflow class Sleepy, which does not exist in {root}/src/entry.py."),
+        (WRANGLER, SLEEPY.format(comment=""), None),
+        (WRANGLER, "from naps import Sleepy\n", None),
+        (WRANGLER, "from naps import *\n", None),
+        (WRANGLER, "Sleepy = make()\n", None),
+        (WRANGLER.replace(' "class_name"', ' "script_name": "another", "class_name"'), "x = 1\n", None),
+    ],
+)  # fmt: skip
+def test_a_project_whose_wrangler_file_is_wrong_is_not_green(
+    project: Path, wrangler: str, entry: str, told: str | None
+) -> None:
+    (project / "wrangler.jsonc").write_text(wrangler)
+    (project / "src" / "entry.py").write_text(entry)
+    result = check(project)
+    if told is None:
+        assert "Error" not in result.stderr
+        assert result.exit_code < 2
+    else:
+        assert result.stderr == f"Error: {told.format(root=project)}\n"
+        assert result.exit_code == 2
+
+
+def test_what_is_found_is_printed_though_the_wrangler_file_is_wrong(project: Path) -> None:
+    (project / "wrangler.jsonc").write_text("{")
+    result = check(project, "--json")
+    assert result.exit_code == 2
+    assert [each["code"] for each in json.loads(result.stdout)] == ["WF013"]
+    assert "wrangler.jsonc:1:2" in result.stderr
 
 
 def test_a_folder_that_is_not_there_is_an_error_of_usage(tmp_path: Path) -> None:

@@ -19,6 +19,41 @@ def test_help_lists_the_commands() -> None:
     assert "dev" in result.output
 
 
+@pytest.mark.parametrize("command", [["dev"], ["hooks", "list"]])
+def test_help_says_where_else_a_token_can_stand(command: list[str]) -> None:
+    result = CliRunner().invoke(main, [*command, "--help"])
+    assert "WORKFLOW_EMULATOR_API_TOKEN" in result.output
+
+
+GROUPS = [
+    [],
+    ["workflows"],
+    ["workflows", "instances"],
+    ["hooks"],
+    ["schedules"],
+    ["streams"],
+    ["dynamic"],
+]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_command_is_cut_short_in_a_narrow_terminal(group: list[str]) -> None:
+    result = CliRunner(env={"COLUMNS": "60"}).invoke(main, [*group, "--help"])
+    _, _, commands = result.output.partition("Commands:\n")
+    assert commands
+    assert "..." not in commands
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"), [(["wrokflows"], "workflows"), (["chekc"], "check"), (["nope"], None)]
+)
+def test_a_mistyped_command_is_told_the_nearest(arguments: list[str], near: str | None) -> None:
+    said = CliRunner().invoke(main, arguments).stderr
+    assert f"No such command {arguments[0]!r}." in said
+    assert ("Did you mean" in said) == (near is not None)
+    assert near is None or said.endswith(f"Did you mean {near!r}?\n")
+
+
 def test_an_unknown_command_is_refused() -> None:
     result = CliRunner().invoke(main, ["deploy"])
     assert result.exit_code == 2
@@ -54,8 +89,8 @@ def test_an_option_that_is_not_valid_is_refused_before_anything_starts(
 
 def test_a_token_that_no_request_can_have_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["dev", str(tmp_path), "--api-token", "é"])
-    assert (result.exit_code, result.output.count("\n")) == (2, 1)
-    assert "The API token can only have" in result.output
+    assert (result.exit_code, result.output.count("\n")) == (1, 1)
+    assert result.output.startswith("Error: The API token can only have")
 
 
 def test_an_error_with_no_frame_of_the_user_is_told_whole(tmp_path: Path) -> None:
@@ -64,3 +99,8 @@ def test_an_error_with_no_frame_of_the_user_is_told_whole(tmp_path: Path) -> Non
     except ValueError as error:
         told = user_traceback(error, tmp_path)
     assert __file__ in told
+
+
+def test_what_a_terminal_would_obey_in_a_traceback_is_shown(tmp_path: Path) -> None:
+    told = user_traceback(ValueError("\x1b[31mred"), tmp_path)
+    assert told == "ValueError: \\x1b[31mred\n"

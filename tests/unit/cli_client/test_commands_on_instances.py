@@ -59,6 +59,12 @@ def test_a_listing_says_when_there_is_more(three: Served) -> None:
     assert (done.exit_code, done.stderr) == (0, "Page 1 of 2, 3 instances in all.\n")
 
 
+def test_a_page_that_is_not_there_is_told_with_those_that_are(three: Served) -> None:
+    done = three.ask("instances", "list", "waits", "--page", "9", "--per-page", "2")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == "There is no page 9, but 2 pages: 3 instances in all.\n"
+
+
 def test_no_instances_are_no_error(emulator: Served) -> None:
     done = emulator.ask("instances", "list", "echo")
     assert (done.exit_code, done.stdout) == (0, "")
@@ -67,7 +73,9 @@ def test_no_instances_are_no_error(emulator: Served) -> None:
 
 def test_a_date_that_is_none_is_refused(emulator: Served) -> None:
     said = emulator.refuses("instances", "list", "echo", "--date-start", "soon")
-    assert said == "Error: date_start: Invalid ISO datetime"
+    assert said == (
+        'Error: date_start: Invalid ISO datetime: got "soon"; expected one such as 2026-11-30T12:00:00Z'
+    )
 
 
 def test_latest_is_the_newest_instance(three: Served) -> None:
@@ -85,6 +93,17 @@ def test_an_instance_is_paused_and_resumed(three: Served) -> None:
     assert three.says("instances", "pause", "waits", "two") == '"two" is paused.\n'
     assert three.says("instances", "resume", "waits", "two").startswith('"two" is ')
     three.comes_to_wait("waits", "two")
+
+
+@pytest.mark.parametrize(
+    ("status", "instance_id", "what_it_is"),
+    [("pause", "one", "complete"), ("resume", "one", "complete"), ("resume", "two", "waiting")],
+)
+def test_where_there_is_nothing_to_pause_or_resume_that_is_told(
+    three: Served, status: str, instance_id: str, what_it_is: str
+) -> None:
+    said = three.says("instances", status, "waits", instance_id)
+    assert said == f'Nothing happened: "{instance_id}" is {what_it_is}.\n'
 
 
 def test_an_event_is_sent_with_its_payload(three: Served) -> None:
@@ -133,8 +152,11 @@ def test_an_instance_is_restarted_from_a_step(three: Served) -> None:
 def test_a_restart_from_an_unknown_step_is_refused_in_the_words_of_the_server(
     three: Served,
 ) -> None:
-    said = three.refuses("instances", "restart", "waits", "one", "--from-step-name", "nope")
-    assert 'Step "nope" not found in execution history' in said
+    said = three.refuses("instances", "restart", "waits", "one", "--from-step-name", "answer")
+    assert said == (
+        'Error: (instance.cannot_restart) Step "answer" not found in execution history. '
+        'It has these steps: "answer" (waitForEvent), "first" (do). The type is do unless another is given.'
+    )
 
 
 def test_a_count_of_a_step_wants_its_name(three: Served) -> None:
@@ -199,7 +221,11 @@ def test_the_reason_of_an_end_is_told(three: Served) -> None:
 
 def test_all_unfinished_instances_are_ended(three: Served) -> None:
     said = three.says("instances", "terminate-all", "waits")
-    assert said == 'The unfinished instances of "waits" have been ended.\n'
+    assert said == 'Ended 2 unfinished instances of "waits".\n'
+    assert (
+        three.says("instances", "terminate-all", "waits")
+        == 'Ended 0 unfinished instances of "waits".\n'
+    )
     assert ids_of(three, "--status", "terminated") == ["three", "two"]
     assert ids_of(three, "--status", "complete") == ["one"]
 
@@ -233,7 +259,11 @@ def test_a_sleeper_is_woken(sleeper: Served, steps: tuple[str, ...]) -> None:
 
 def test_who_does_not_sleep_is_not_woken(sleeper: Served) -> None:
     done = sleeper.ask("instances", "wake-up", "orders", "tired", "doze-1")
-    assert (done.exit_code, done.stdout, done.stderr) == (1, "", '"tired" does not sleep there.\n')
+    assert (done.exit_code, done.stdout, done.stderr) == (
+        1,
+        "",
+        '"tired" does not sleep there. It sleeps in "nap-1".\n',
+    )
     sleeper.says("instances", "wake-up", "orders", "tired")
     done = sleeper.ask("instances", "wake-up", "orders", "tired", "--json")
     assert (done.exit_code, json.loads(done.stdout)) == (1, {"stoppedCount": 0})

@@ -28,6 +28,13 @@ def test_the_schedules_are_listed_with_their_next_times() -> None:
         ]
 
 
+def test_that_there_are_no_schedules_is_told() -> None:
+    with served() as emulator:
+        listed = invoke("schedules", "list", url=emulator.url)
+    assert (listed.exit_code, listed.stdout) == (0, "")
+    assert listed.stderr == "There are no schedules.\n"
+
+
 def test_a_schedule_is_fired_now() -> None:
     with served(schedules=SCHEDULES) as emulator:
         fired = invoke("schedules", "fire", "echo", url=emulator.url)
@@ -48,6 +55,6 @@ def test_a_workflow_with_several_schedules_wants_to_be_told_which() -> None:
 def test_what_is_not_scheduled_is_refused() -> None:
     with served(schedules=SCHEDULES) as emulator:
         refused = invoke("schedules", "fire", "orders", url=emulator.url)
-        assert "The workflow orders has these schedules: none." in refused.stderr
+        assert refused.stderr == "Error: The workflow orders has no schedules.\n"
         refused = invoke("schedules", "fire", "nothing", url=emulator.url)
         assert 'Workflow "nothing" does not exist' in refused.stderr

@@ -70,8 +70,18 @@ def test_what_is_there_is_read_texts_and_json_as_lines_bytes_as_they_are(emulato
         '{"two": 2}\n\x00three\n'
     )
     assert ask(emulator, "read", "writes", "latest", "--start-index", "3") == ""
-    assert ask(emulator, "read", "writes", "one", "other") == ""
-    assert ask(emulator, "read", "writes", "one", "nobody wrote this") == ""
+
+
+@pytest.mark.parametrize("stream", ["other", "nobody wrote this"])
+@pytest.mark.parametrize("options", [(), ("--follow",)])
+def test_that_nothing_was_written_is_told(
+    emulator: Served, stream: str, options: tuple[str, ...]
+) -> None:
+    if options:
+        emulator.says("instances", "terminate", "writes", "one")
+    done = invoke("streams", "read", "writes", "one", stream, *options, url=emulator.url)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == f'"one" has written nothing to a stream "{stream}".\n'
 
 
 def test_with_json_there_is_a_line_for_each_chunk_with_its_writer(emulator: Served) -> None:

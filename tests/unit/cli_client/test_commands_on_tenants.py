@@ -30,6 +30,15 @@ def test_a_file_is_published_and_listed(emulator: Served, tmp_path: Path) -> Non
         assert len(json.loads(listed.stdout)) == many
 
 
+def test_that_nothing_has_been_published_is_told(emulator: Served) -> None:
+    for arguments, told in (
+        ((), "Nothing has been published."),
+        (("acme",), "Nothing of that has been published."),
+    ):
+        listed = run(emulator, "list", *arguments)
+        assert (listed.exit_code, listed.stdout, listed.stderr) == (0, "", f"{told}\n")
+
+
 def test_several_files_are_one_code(emulator: Served, tmp_path: Path) -> None:
     for name, text in (("shop", "import rates\n"), ("rates", "x = 1\n")):
         (tmp_path / f"{name}.py").write_text(text)

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from emulator.domain.status import InstanceStatus
 from tests.unit.cli_client.served import PATIENCE_S, Served
 
@@ -165,3 +167,25 @@ def test_an_encoding_without_the_signs_is_no_error(emulator: Served) -> None:
         check=True,
     )
     assert r"\u2713 complete" in done.stdout
+
+
+@pytest.mark.parametrize(("variables", "has_escapes"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_who_asks_for_no_colour_gets_none(
+    emulator: Served, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], has_escapes: bool
+) -> None:
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", **variables}.items():
+        monkeypatch.setenv(name, value)
+    assert ("\x1b[" in emulator.says("list")) == has_escapes
+
+
+def test_who_reads_only_the_first_line_breaks_nothing_off(emulator: Served) -> None:
+    emulator.says("trigger", "echo", "--id", "one")
+    emulator.becomes("echo", "one", InstanceStatus.COMPLETE)
+    command = [sys.executable, "-P", "-m", "wrangler_compat.cli.main", "workflows"]
+    with subprocess.Popen(
+        [*command, "instances", "describe", "echo", "--url", emulator.url], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"echo / one\n"
+        process.stdout.close()
+        assert process.wait(PATIENCE_S) == 0

@@ -55,7 +55,7 @@ def test_the_exit_code_tells_that_an_instance_was_terminated(emulator: Served) -
     emulator.says("trigger", "waits", "--id", "one")
     emulator.says("instances", "terminate", "waits", "one")
     done = emulator.ask("instances", "describe", "waits", "one", "--follow")
-    assert done.exit_code == 2
+    assert done.exit_code == 3
     assert done.stdout.endswith("■ terminated\n")
 
 

@@ -49,6 +49,15 @@ class Orders(WorkflowEntrypoint):
         return {"cents": cents, "id": event["instanceId"]}
 """
 
+ECHO = """
+from workers import WorkflowEntrypoint
+
+
+class Orders(WorkflowEntrypoint):
+    async def run(self, event, step):
+        return event["payload"]
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -63,8 +72,13 @@ def command(project: Path, *arguments: str) -> list[str]:
 
 
 def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return ended(command(project, *arguments), project)
+
+
+def ended(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(project, *arguments),
+        command,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -94,6 +108,59 @@ def test_the_output_goes_to_stdout_and_all_else_to_stderr(project: Path) -> None
     ]
 
 
+def test_a_failure_is_logged_after_the_start_of_its_attempt(project: Path) -> None:
+    for _ in range(3):
+        said = run(project, "orders").stderr
+        lines = [line.partition("Z  ")[2] or line for line in said.splitlines()]
+        [warning] = [at for at, line in enumerate(lines) if line.startswith("WARNING: ")]
+        assert lines.index("▶ price-1") < warning
+        assert lines.index("KeyError: 'mug'") > warning
+
+
+def test_what_a_terminal_would_obey_in_a_message_is_shown(project: Path) -> None:
+    entry = ENTRY.replace('KeyError("mug")', 'ValueError("\\x1b[31mred\\ttab")')
+    (project / "entry.py").write_text(entry)
+    said = run(project, "orders").stderr
+    assert "\x1b" not in said
+    assert "failed: ValueError: \\x1b[31mred\ttab\n" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [
+        (("orders",), {}),
+        (("orders", '{"a": 1}'), {"a": 1}),
+        (("orders", "7"), 7),
+        ((".", "orders"), {}),
+        ((".", "orders", "7"), 7),
+    ],
+)
+def test_the_folder_and_the_params_can_be_left_out(
+    project: Path, words: tuple[str, ...], output: object
+) -> None:
+    (project / "entry.py").write_text(ECHO)
+    ran = ended([*command(project)[:-1], *words], project)
+    assert (ran.returncode, json.loads(ran.stdout or "null")) == (0, output), ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (("nowhere", "orders"), 2, "Path 'nowhere' does not exist."),
+        (("nowhere", "orders", "7"), 2, "Path 'nowhere' does not exist."),
+        (("orders", "{a:1}"), 1, "PARAMS is not JSON"),
+        ((".", "orders", "7", "8"), 2, "Got unexpected extra arguments (8)"),
+        ((), 2, "Missing argument"),
+    ],
+)
+def test_words_that_mean_nothing_are_refused(
+    project: Path, words: tuple[str, ...], code: int, complaint: str
+) -> None:
+    ran = ended([*command(project)[:-1], *words], project)
+    assert (ran.returncode, ran.stdout) == (code, "")
+    assert complaint in ran.stderr
+
+
 def test_nothing_is_left_behind(project: Path) -> None:
     run(project, "orders")
     assert {path.name for path in project.iterdir()} - {"__pycache__"} == {
@@ -108,9 +175,9 @@ def test_an_instance_that_errors_exits_with_1(project: Path) -> None:
     assert told(done.stderr)[-1] == "✗ errored: ValueError: sold out"
 
 
-def test_an_instance_that_is_terminated_exits_with_2(project: Path) -> None:
+def test_an_instance_that_is_terminated_exits_with_3(project: Path) -> None:
     done = run(project, "orders", '{"then": "end"}')
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (3, "")
     assert told(done.stderr)[-1] == "■ terminated"
 
 
@@ -137,7 +204,7 @@ def test_a_kept_journal_knows_the_instance(project: Path) -> None:
     assert run(project, "orders", "--id", "one", "--persist-to", folder).returncode == 0
     again = run(project, "orders", "--id", "one", "--persist-to", folder)
     assert (again.returncode, again.stdout) == (1, "")
-    told = 'Workflow instance with id "one" already exists; Choose another id, or delete the instance that has it.'
+    told = 'Workflow instance with id "one" already exists. Choose another id, or delete the instance that has it.'
     assert again.stderr.endswith(f"{told}\n")
 
 
@@ -147,7 +214,7 @@ def test_a_kept_journal_knows_the_instance(project: Path) -> None:
         (("nope",), 'Workflow "nope" does not exist. There are: orders'),
         (("orders", "{a:1}"), "PARAMS is not JSON: Expecting property name"),
         (("orders", "--env", "nope"), "nope"),
-        (("orders", "--id", "a/b"), "invalid id; An id is 1 to 100 letters"),
+        (("orders", "--id", "a/b"), "invalid id. An id is 1 to 100 letters"),
     ],
 )
 def test_what_cannot_run_is_told_in_one_line(

@@ -287,3 +287,31 @@ def test_two_entries_of_one_workflow_may_not_set_it_differently(
     assert mistakes_of(path) == [
         '3:63: workflows[1].limits: "limits" of the workflow "a" is another one in an entry above: expected the same, or none.'
     ]
+
+
+@pytest.mark.parametrize(
+    "name", ["bindings.py", "emulator.py", "wrangler_compat.py", "emulator/things.py"]
+)
+def test_a_module_called_like_a_package_of_the_emulator_is_told(
+    write_project: WriteProject, name: str
+) -> None:
+    path = write_project('{\n"main": "src/entry.py" }')
+    module = path.parent / "src" / name
+    module.parent.mkdir(exist_ok=True)
+    module.touch()
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    top = path.parent / "src" / name.partition("/")[0]
+    assert str(caught.value) == (
+        f'{path}:2:9: main: "import {top.stem}" would not find {top} here, but a package of the emulator, which has the '
+        "same name: rename it."
+    )
+
+
+def test_a_folder_without_modules_and_the_main_module_itself_may_be_called_like_one(
+    write_project: WriteProject,
+) -> None:
+    path = write_project('{ "main": "src/bindings.py" }')
+    (path.parent / "src" / "bindings.py").touch()
+    (path.parent / "src" / "emulator").mkdir()
+    assert load_config(path).main.name == "bindings.py"

@@ -7,6 +7,7 @@ import pytest
 from emulator.core.effects import Interrupt, RequestSlot, StartRun
 from emulator.core.inputs import (
     AttributesRequested,
+    DoRequested,
     EventSent,
     PauseRequested,
     RestartRequested,
@@ -93,6 +94,36 @@ def test_a_restart_from_the_first_step_keeps_none() -> None:
 def test_a_restart_from_a_step_that_is_not_there_changes_nothing(step: StepKey) -> None:
     case = finished().when(RestartRequested(step)).then_refused(StepNotFound)
     case.then_status(InstanceStatus.COMPLETE)
+
+
+def hint_of(case: Case) -> str:
+    """What is told to somebody who restarts from a step "b" that is not there."""
+    case.when(RestartRequested(B)).then_refused(StepNotFound)
+    assert case.last.refusal is not None
+    return case.last.refusal.hint
+
+
+def test_who_names_no_step_is_told_which_there_are_those_of_that_name_first() -> None:
+    twice = do("a", 2)
+    case = running().when(asks_do("a"), returns("a"), DoRequested(LIVE, twice, CONFIG, None))
+    case.when(asks_sleep("b", 10), asks_wait("b"))
+    assert hint_of(case) == (
+        'It has these steps: "b" (sleep), "b" (waitForEvent), "a" (do, 2 times). '
+        "The type is do unless another is given."
+    )
+
+
+def test_who_names_no_step_is_told_of_twenty_at_most() -> None:
+    case = running()
+    for number in range(23):
+        case.when(asks_do(f"a{number}"), returns(f"a{number}"))
+    told = hint_of(case)
+    assert '"a19" (do), 3 more. ' in told
+    assert "a20" not in told
+
+
+def test_where_there_are_no_steps_that_is_told() -> None:
+    assert hint_of(running()).startswith("It has these steps: none. ")
 
 
 def test_the_order_of_starts_decides_what_a_restart_keeps() -> None:

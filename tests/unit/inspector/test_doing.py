@@ -134,6 +134,7 @@ async def test_a_sleeper_is_woken() -> None:
 async def test_who_terminates_may_roll_back() -> None:
     async with emulated() as server:
         browser = await holding(server)
+        assert 'name="reason" value="" placeholder="none" maxlength="512"' in browser.page.source
         page = await browser.press("Terminate", reason="no stock", rollback="on")
         assert page.shown["terminated"] == ["terminated"]
         assert "no stock" in page.text
@@ -197,8 +198,18 @@ async def test_a_finished_instance_takes_no_event_and_says_so() -> None:
     ("action", "body", "status", "text"),
     [
         ("restart", "name=nope&count=1&type=do", 404, 'Step "nope" not found'),
-        ("restart", "name=first&count=x&type=do", 400, "Expected `int`, got `str`"),
-        ("status", "status=stop", 400, '"pause"|"restart"|"resume"|"terminate"'),
+        (
+            "restart",
+            "name=first&count=x&type=do",
+            400,
+            'from.count: got "x"; expected a whole number from 1 up',
+        ),
+        (
+            "status",
+            "status=stop",
+            400,
+            'got "stop"; expected "pause", "restart", "resume" or "terminate"',
+        ),
         ("status", "", 400, "status"),
         ("hook", "token=nope", 404, "nope"),
         ("event", "type=", 400, "invalid_event_type"),

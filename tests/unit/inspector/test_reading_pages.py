@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -12,6 +14,8 @@ from emulator.domain.instance import Creation, InstanceKey, Schedule
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKind
 from emulator.domain.values import encode
+from emulator.engine.programs import RunEvent
+from emulator.engine.steps import StepContext
 from emulator.journal.memory import MemoryJournal
 from emulator.projection.detail import DoDetail, InstanceDetail, StepDetail, WaitDetail
 from emulator.testing.clock import EPOCH_MS
@@ -267,3 +271,27 @@ def test_a_scheduled_instance_shows_its_cron() -> None:
     made = msgspec.structs.replace(given.detail.creation, schedule=Schedule("0 3 * * *", 0))
     scheduled = msgspec.structs.replace(given.detail, creation=made)
     assert "<code>0 3 * * *</code>" in text_of(instance_page(given._replace(detail=scheduled)))
+
+
+async def test_characters_that_html_does_not_allow_are_shown_as_pictures() -> None:
+    async def run(event: RunEvent, step: StepContext) -> object:
+        raise ValueError("\x1b[31mred\x7f\x9b\x00\n")
+
+    async with emulated(runs={"red": run}) as server:
+        await finished(server, "red", "one", None)
+        page = await Browser(server.client).visit(instance_url(InstanceKey("red", "one")))
+        assert "ValueError: ␛[31mred␡\ufffd␀\n" in page.source
+        assert not {"\x1b", "\x7f", "\x9b", "\x00"} & set(page.source)
+
+
+async def test_headers_of_tables_say_that_they_are_of_columns() -> None:
+    async with emulated() as server:
+        await finished(server, "echo", "one", 1)
+        browser = Browser(server.client)
+        url = instance_url(InstanceKey("echo", "one"))
+        for page in (HOME, workflow_url("echo"), url, f"{url}/events"):
+            source = (await browser.visit(page)).source
+            headers = re.findall(r"<th\b(?!ead)[^>]*>([^<]*)", source)
+            assert headers
+            assert all(headers), "one that is empty says nothing"
+            assert source.count('<th scope="col"') == len(headers)

@@ -325,6 +325,16 @@ async def test_attributes_of_a_file_of_before_are_found_in_its_entries(path: Pat
     await journal.close()
 
 
+async def test_a_folder_that_is_made_is_none_of_gits(tmp_path: Path) -> None:
+    for folder in (tmp_path / "new" / "state", tmp_path):
+        journal = SqliteJournal(folder / "journal.sqlite")
+        await journal.open()
+        await journal.close()
+    assert content(tmp_path / "new" / "state" / ".gitignore") == b"*\n"
+    assert os.listdir(tmp_path / "new") == ["state"]  # noqa: PTH208
+    assert ".gitignore" not in os.listdir(tmp_path)  # noqa: PTH208
+
+
 async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     message = await refusal(tmp_path / "file" / "journal.db", JournalUnavailable)

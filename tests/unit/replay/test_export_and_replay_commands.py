@@ -51,6 +51,15 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return project, folder
 
 
+def test_the_project_is_that_of_the_current_folder_if_none_is_named(
+    recorded: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, _ = recorded
+    monkeypatch.chdir(project)
+    result = command("replay")
+    assert (result.exit_code, result.stdout) == (0, "✓ orders / order-1: goes on\n")
+
+
 def changed(project: Path, tmp_path: Path, before: str, after: str) -> tuple[Path, int]:
     """The project with a changed line of code, and the line's number."""
     copy = tmp_path / "orders"

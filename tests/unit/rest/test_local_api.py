@@ -236,8 +236,16 @@ async def test_a_list_is_newest_first_in_pages_with_the_counts_of_all() -> None:
         ("per_page=1000", 10001, "per_page: Too big: expected number to be <=100"),
         ("page=0", 10001, "page: Too small: expected number to be >=1"),
         ("page=x", 10001, 'page: Expected query param to be number but received "x"'),
-        ("date_start=yesterday", 10001, "date_start: Invalid ISO datetime"),
-        ("date_start=2026-01-01T00:00:00%2B00:00", 10001, "date_start: Invalid ISO datetime"),
+        (
+            "date_start=yesterday",
+            10001,
+            'date_start: Invalid ISO datetime: got "yesterday"; expected one such as 2026-11-30T12:00:00Z',
+        ),
+        (
+            "date_start=2026-01-01T00:00:00%2B00:00",
+            10001,
+            'date_start: Invalid ISO datetime: got "2026-01-01T00:00:00+00:00"; expected one such as 2026-11-30T12:00:00Z',
+        ),
         (
             "status=bogus",
             10001,

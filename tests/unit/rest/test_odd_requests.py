@@ -109,8 +109,11 @@ async def test_any_text_can_be_a_param_and_comes_back(api: str) -> None:
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        ({"status": "stop"}, '"pause"|"restart"|"resume"|"terminate"'),
-        ({"status": "restart", "from": {"name": "x", "type": "y"}}, '"do"|"sleep"|"waitForEvent"'),
+        ({"status": "stop"}, '"pause", "restart", "resume" or "terminate"'),
+        (
+            {"status": "restart", "from": {"name": "x", "type": "y"}},
+            '"do", "sleep" or "waitForEvent"',
+        ),
     ],
 )
 @pytest.mark.parametrize("api", APIS)
@@ -123,12 +126,12 @@ async def test_a_text_that_is_none_of_some_is_answered_with_all_of_them(
 
 
 UNKNOWN_KEYS = [
-    ("POST", "/echo/instances", {"hok": "a"}, "hok", '"hook"|"min_retention"|"minRetention"'),
-    ("POST", "/echo/instances", {"hook": "a", "minRetentoin": 1}, "minRetentoin", '"minRetention"'),
-    ("PATCH", "/echo/instances/x/status", {"status": "terminate", "rolback": True}, "rolback", '"rollback"|"from"|"reason"'),
-    ("PATCH", "/echo/instances/x/status", {"status": "restart", "form": {"name": "a"}}, "form", '"from"'),
-    ("PATCH", "/echo/instances/x/status", {"status": "restart", "from": {"name": "a", "cuont": 1}}, "cuont", '"name"|"count"|"type"'),
-    ("POST", "/echo/instances/batch/delete", {"instances": ["a"], "id": "a"}, "id", '"instances"'),
+    ("POST", "/echo/instances", {"hok": "a"}, "hok", "hook, min_retention, minRetention, "),
+    ("POST", "/echo/instances", {"hook": "a", "minRetentoin": 1}, "minRetentoin", "minRetention, "),
+    ("PATCH", "/echo/instances/x/status", {"status": "terminate", "rolback": True}, "rolback", "status, rollback, from, reason"),
+    ("PATCH", "/echo/instances/x/status", {"status": "restart", "form": {"name": "a"}}, "form", "from"),
+    ("PATCH", "/echo/instances/x/status", {"status": "restart", "from": {"name": "a", "cuont": 1}}, "from.cuont", "name, count, type"),
+    ("POST", "/echo/instances/batch/delete", {"instances": ["a"], "id": "a"}, "id", "instances"),
 ]  # fmt: skip
 
 
@@ -140,29 +143,32 @@ async def test_a_key_that_nobody_reads_is_refused_with_those_that_are(
     async with emulated() as server:
         status, answer = await server.send(method, api + path, body)
         assert status == 400
-        assert f"unknown field `{key}`" in str(answer)
-        assert allowed in str(answer)
+        told = [each["message"] for each in answer["messages"] + answer["errors"]]
+        [text] = [each for each in told if each.startswith("Invalid input: ")]
+        before, _, after = text.partition("; expected one of: ")
+        assert before == f"Invalid input: {key}: there is no such key"
+        assert allowed in after
         assert await server.result("GET", f"{api}/echo/instances") == []
 
 
 @pytest.mark.parametrize(
     ("method", "path", "body", "told"),
     [
-        ("POST", f"{LOCAL}/echo/instances", {"instance_id": "a"}, '"id"|"params"'),
-        ("POST", f"{REMOTE}/echo/instances", {"id": "a"}, '"instance_id"|"params"'),
-        ("POST", f"{REMOTE}/echo/instances/batch", [{}, {"id": "a"}], "at `$[1]`"),
+        ("POST", f"{LOCAL}/echo/instances", {"instance_id": "a"}, "id, params"),
+        ("POST", f"{REMOTE}/echo/instances", {"id": "a"}, "instance_id, params"),
+        ("POST", f"{REMOTE}/echo/instances/batch", [{}, {"id": "a"}], "[1]."),
         (
             "POST",
             f"{REMOTE}/echo/instances",
             {"instance_retention": {"sucess_retention": 1}},
-            '"success_retention"|"error_retention"',
+            "success_retention, error_retention",
         ),
-        ("PUT", f"{REMOTE}/echo", {"foo": 1}, '"class_name"|"script_name"|"limits"'),
+        ("PUT", f"{REMOTE}/echo", {"foo": 1}, "class_name, script_name, limits"),
         (
             "PUT",
             f"{REMOTE}/echo",
             {"class_name": "Work", "script_name": "shop", "schedules": [{"corn": "* * * * *"}]},
-            '"cron"',
+            "schedules[0].corn: there is no such key; expected one of: cron",
         ),
     ],
 )

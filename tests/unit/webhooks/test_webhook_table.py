@@ -119,6 +119,7 @@ def mistakes(project: Project, toml: str, root: Path) -> list[str]:
         ({"verify": '"standard"', "secret": '"WORDS"'}, 6, "secret", 'got "WORDS"; its value is not right: expected "whsec_" and base64 (Standard Webhooks).'),
         ({"tolerance": '"5 minutes"'}, 7, "tolerance", 'got "5 minutes"; expected none: what verify = "github" checks has no timestamp.'),
         ({"verify": '"stripe"', "tolerance": '"soon"'}, 7, "tolerance", 'got "soon"; expected a duration such as "5 minutes".'),
+        ({"verify": '"stripe"', "tolerance": '"5 minuts"'}, 7, "tolerance", 'got "5 minuts"; there is no unit "minuts"; the units are second, minute, hour, day, week, month and year.'),
         ({"verify": '"stripe"', "tolerance": '"0 minutes"'}, 7, "tolerance", 'got "0 minutes"; expected a duration such as "5 minutes".'),
         ({"verify": '"stripe"', "tolerance": "300"}, 7, "tolerance", 'got 300; expected a duration such as "5 minutes".'),
         ({"verify": '"token"'}, 1, "", '"header" is missing: expected the name of a header.'),

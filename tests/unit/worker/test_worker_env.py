@@ -119,6 +119,26 @@ async def test_a_supplier_whose_module_is_not_there_is_told_with_the_line_that_n
     )
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_what_a_supplier_raises_has_a_note_of_the_line_that_names_it(
+    tmp_path: Path, config: WorkerConfig, stand_ins: Any, is_async: bool
+) -> None:
+    def make() -> None:
+        raise OSError("no cache")
+
+    async def make_later() -> None:
+        make()
+
+    stand_ins.make = make_later if is_async else make
+    file = tmp_path / "pyproject.toml"
+    file.write_text('[tool.workflow-emulator.env]\nCACHE = "stand_ins_of_a_test:make"\n')
+    with pytest.raises(OSError, match="no cache") as caught:
+        await make_env(load_config(config.path), {})
+    assert caught.value.__notes__ == [
+        f'Raised for {file}:2: [tool.workflow-emulator.env] CACHE = "stand_ins_of_a_test:make".'
+    ]
+
+
 async def test_what_the_module_of_a_supplier_imports_in_vain_is_its_own_mistake(
     tmp_path: Path, config: WorkerConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
