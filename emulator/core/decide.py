@@ -112,7 +112,10 @@ def _timer_fired(decision: Decision, timer: TimerFired) -> None:
     step = state.open.get(timer.step)
     if step is None or step.due_ms is None:
         return
-    if state.status not in (InstanceStatus.RUNNING, InstanceStatus.WAITING):
+    if state.status not in (InstanceStatus.RUNNING, InstanceStatus.WAITING) and not (
+        # A callback that is being called may wait for a sleep of its own; only attempts do not begin any more.
+        state.status is InstanceStatus.WAITING_FOR_PAUSE and step.key.kind is not StepKind.DO
+    ):
         return
     if step.due_ms > decision.now_ms:
         decision.arm_again(step)  # it has moved, or the clock was set back
