@@ -44,7 +44,8 @@ class JournalLock:
 
     def __init__(self, path: Path) -> None:
         self._journal = path
-        self._path = path.with_name(f"{path.name}.lock")
+        file = path.resolve()  # of a link the file: two names of one journal have one lock
+        self._path = file.with_name(f"{file.name}.lock")
         self._file: int | None = None
 
     def acquire(self) -> None:
@@ -109,6 +110,15 @@ class JournalLock:
             address = f" (http://127.0.0.1:{owner.port})" if owner.port else ""
             who = f"process {owner.pid}{address}"
         return f"{self._journal} is in use by {who}; stop it or choose another folder with --persist-to."
+
+
+def file_id(path: Path) -> tuple[int, int] | None:
+    """Which file has that name; None if there is none, as for a journal in memory."""
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return None
+    return stat.st_dev, stat.st_ino
 
 
 def _make_folder(folder: Path) -> None:

@@ -28,7 +28,7 @@ from emulator.domain.entries import EventReceived
 from emulator.domain.status import InstanceStatus
 from emulator.errors import JournalCorrupt, JournalUnavailable, StorageError
 from emulator.journal.loading import Loading
-from emulator.journal.lock import JournalLock
+from emulator.journal.lock import JournalLock, file_id
 from emulator.journal.port import Commit, EntryRow, TickRow
 from emulator.journal.rows import (
     StoredEntry,
@@ -144,6 +144,8 @@ class SqliteJournal:
 
     def __init__(self, path: Path | Literal[":memory:"], *, full_durability: bool = False) -> None:
         self._where = str(path)
+        self._path = Path(path)
+        self._file: tuple[int, int] | None = None
         self._lock = JournalLock(path) if isinstance(path, Path) else None
         self._synchronous = "FULL" if full_durability else "NORMAL"
         self._opened = AsyncExitStack()
@@ -169,6 +171,7 @@ class SqliteJournal:
                     reader = await opened.enter_async_context(_connection(self._where))
                     await reader.execute_fetchall("PRAGMA query_only = ON")
             self._writer, self._reader = writer, reader
+            self._file = file_id(self._path)
             self._opened = opened.pop_all()
 
     async def close(self) -> None:
@@ -192,6 +195,10 @@ class SqliteJournal:
             await self._commit(commit)
 
     async def _commit(self, commit: Commit) -> None:
+        if file_id(self._path) != self._file:
+            raise JournalUnavailable(
+                f"The journal {self._where} has been removed, or replaced, while it was open: nothing more can be kept."
+            )
         if _only_logs(commit):
             # What a step does most: half the time of the whole.
             sql = STATEMENTS["append"] + ", ".join([_ENTRY] * len(commit.entries))

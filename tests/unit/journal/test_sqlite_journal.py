@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import msgspec
@@ -376,6 +376,37 @@ async def test_closing_twice_is_harmless_and_lets_the_next_one_in(path: Path) ->
     second = SqliteJournal(path)
     await second.open()
     await second.close()
+
+
+async def test_a_link_to_a_journal_is_the_same_journal(path: Path) -> None:
+    journal = SqliteJournal(path)
+    await journal.open()
+    link = path.with_name("link")
+    link.symlink_to(path)
+    assert "is in use" in await refusal(link, JournalLocked)
+    await journal.close()
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def replace(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+    path.touch()
+
+
+@pytest.mark.parametrize("harm", [remove, replace])
+async def test_a_journal_that_is_removed_while_it_is_open_takes_nothing_more(
+    path: Path, harm: Callable[[Path], None]
+) -> None:
+    journal = SqliteJournal(path)
+    await journal.open()
+    await journal.commit(created())
+    harm(path)
+    with pytest.raises(JournalUnavailable, match="removed, or replaced"):
+        await journal.commit(attempt(1))
+    await journal.close()
 
 
 async def test_a_second_process_learns_the_pid_and_port_of_the_first(path: Path) -> None:
