@@ -40,6 +40,7 @@ class Sleepers:
         self._timers = timers
         self._fire = fire
         self._load = load
+        self._watched: dict[tuple[InstanceKey, StepKey], Timer[Callable[[], None]]] = {}
         self._horizon_ms = 0
         self._last: TimerRow | None = None
         self._is_crowded = False
@@ -84,7 +85,15 @@ class Sleepers:
 
     def _schedule(self, key: InstanceKey, step: StepKey, due_ms: int) -> None:
         # A timer that has been moved or met by then is stale, and does nothing.
-        self._timers.schedule(due_ms, lambda: self._fire(key, TimerFired(step, due_ms)))
+        former = self._watched.pop((key, step), None)
+        if former is not None:
+            self._timers.cancel(former)
+
+        def fire() -> None:
+            del self._watched[key, step]
+            self._fire(key, TimerFired(step, due_ms))
+
+        self._watched[key, step] = self._timers.schedule(due_ms, fire)
 
     def _look_at(self, load_ms: int) -> None:
         if self._next_load_ms is not None and self._next_load_ms <= load_ms:

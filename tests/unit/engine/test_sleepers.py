@@ -127,3 +127,17 @@ async def test_a_deadline_that_came_during_the_decision_is_met_unless_its_timer_
     bed.sleepers.take(state, armed, due_ms + 1)
     await bed.at(HOUR_MS)
     assert bed.fired == ([("1", 10)] if is_armed else [])
+
+
+@in_virtual_time
+async def test_an_instance_that_leaves_memory_often_has_one_timer() -> None:
+    bed = Bed()
+    bed.look()
+    await bed.at(10)
+    made = Creation("orders", "1", msgspec.Raw(b"null"), 1)
+    nap = StepState(NAP, 1, due_ms=EPOCH_MS + 1_000)
+    state = InstanceState(made, InstanceStatus.WAITING, open={NAP: nap})
+    for _ in range(50):
+        bed.sleepers.take(state, frozenset({NAP}), EPOCH_MS + 10)
+    await bed.at(2_000)
+    assert bed.fired == [("1", 1_000)]
