@@ -22,12 +22,12 @@ from bindings.entrypoint import WorkflowEntrypoint, program_of
 from bindings.host import EngineHost
 from bindings.testing.recorder import CALLING, Call
 from emulator.core.effects import Outcome
-from emulator.core.inputs import EventSent, RunParked
+from emulator.core.inputs import EventSent
 from emulator.domain.config import has_attempt_left
 from emulator.domain.hooks import TokenKey
 from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.steps import StepKey
-from emulator.engine.actor import InstanceActor
+from emulator.engine.arrangements import Arrangements
 from emulator.engine.engine import Engine
 from emulator.engine.hooks import resume
 from emulator.engine.programs import Program, RunEvent, WorkflowDefinition
@@ -118,16 +118,6 @@ class Swallowed(NamedTuple):
     step: StepKey | None
 
 
-class _Engine(Engine):
-    """An engine that unloads at every park, or never."""
-
-    keeps = False
-
-    def _plan_unloading(self, actor: InstanceActor, parked: RunParked) -> None:
-        if not self.keeps:
-            super()._plan_unloading(actor, parked)
-
-
 class Episode:
     """One run. `play` may be called once; then the rest tells what there was to see."""
 
@@ -161,8 +151,8 @@ class Episode:
             self._journal, (0,), fault, self._committed, lambda: None, lambda: None
         )
         clock = LoopClock(EPOCH_MS + self.plan.shift_ms)
-        engine = _Engine(journal, clock, [self._definition()], max_live=0)
-        engine.keeps = self.plan.keeps
+        arrangements = Arrangements(replays="none" if self.plan.keeps else "all")
+        engine = Engine(journal, clock, [self._definition()], max_live=0, arrangements=arrangements)
         await engine.start()
         with hosting(EngineHost(engine), asyncio.get_running_loop()):
             return await self._until_it_ends(engine)

@@ -6,6 +6,8 @@ here, by name; and what is arranged for all instances that a workflow will creat
 
 from __future__ import annotations
 
+from typing import Literal
+
 from emulator.core.modifiers import Modifiers
 from emulator.domain.instance import InstanceKey
 
@@ -13,11 +15,12 @@ from emulator.domain.instance import InstanceKey
 class Arrangements:
     """Modifiers by instance, and by workflow for its future instances. It outlives an engine, too.
 
-    With `few_replays` code that is not worth a replay stays in memory (see `InstanceActor`), where years pass in a second.
+    `replays` says which code that rests leaves memory. With "few" that is what is worth a replay (see `InstanceActor`): where
+    years pass in a second, code would be replayed all the time.
     """
 
-    def __init__(self, *, few_replays: bool = False) -> None:
-        self.few_replays = few_replays
+    def __init__(self, *, replays: Literal["all", "few", "none"] = "all") -> None:
+        self.replays = replays
         self._instances: dict[InstanceKey, Modifiers] = {}
         self._workflows: dict[str, Modifiers] = {}
         self._created: dict[str, list[InstanceKey]] = {}

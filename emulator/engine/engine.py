@@ -63,9 +63,6 @@ log = logging.getLogger("workflow_emulator")
 INPUTS_PER_TURN = 1_000
 """How much a turn takes. When more has arrived, the next turn is written while the code that this one answers gets on."""
 
-UNLOAD_AFTER_MS = 10_000
-"""How long a parked incarnation stays in memory when there is room for it."""
-
 T = TypeVar("T")
 
 
@@ -95,7 +92,6 @@ class Engine:
         self.streams = Streams(journal, self._wake)
         self.notices = Notices()
         self._clock = clock
-        self._max_live = max_live
         self._timers = Timers(clock)
         self._sleepers = Sleepers(journal, self._timers, self.post, self._look_ahead)
         self._retention = Retention(journal, self._timers, self.feed, self._look_for_expired)
@@ -105,7 +101,7 @@ class Engine:
         }
         self._recovery = Recovery(journal, self._admissions, self.post)
         self._residents = Residents(
-            journal, self.definitions, arrangements or Arrangements(), self._actor
+            journal, self.definitions, arrangements or Arrangements(), max_live, self._actor
         )
         self._actors = self._residents.actors
         self._inbox: Inbox = []
@@ -116,6 +112,7 @@ class Engine:
         self._keep_all = keep_all
         self._failure: EngineStopped | None = None
         self._is_closing = False
+        self._closing: asyncio.Future[None] | None = None
 
     # life of the engine
 
@@ -140,8 +137,13 @@ class Engine:
     async def close(self) -> None:
         """Stop in good order: user code is interrupted, which counts as no failure, and the journal is closed.
 
-        Idempotent. What is in the inbox is still decided and committed.
+        Idempotent. What is in the inbox is still decided and committed. It is done also if the caller is cancelled.
         """
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         if self._is_closing:
             return
         for actor in self._actors.values():
@@ -472,7 +474,7 @@ class Engine:
                 del self._actors[actor.key]
                 self._retention.watch(turn.now_ms)
             if type(item) is RunParked:
-                self._plan_unloading(actor, item)
+                self._residents.rests(actor, item)
         for actor, item, _ in turn.decided:
             actor.after(item)
         turn.tell(self.ended)
@@ -481,12 +483,6 @@ class Engine:
                 self._retire(actor, turn.now_ms, has_changed=key in turn.actors)
         self.feed.publish(turn.actors)
         self.streams.settle(turn.actors)
-
-    def _plan_unloading(self, actor: InstanceActor, parked: RunParked) -> None:
-        if len(self._actors) > self._max_live:
-            actor.unload(parked, after_ms=0)
-        elif self._residents.must_not_stay(actor):
-            actor.unload(parked, after_ms=UNLOAD_AFTER_MS)
 
     def _retire(self, actor: InstanceActor, decided_ms: int, *, has_changed: bool) -> None:
         """Forget an instance that has no code in memory; its stored timers wake it."""

@@ -13,7 +13,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from emulator.core.evolve import fold
-from emulator.core.inputs import HookRequested, RestartRequested
+from emulator.core.inputs import HookRequested, RestartRequested, RunParked
 from emulator.core.state import InstanceState
 from emulator.domain.hooks import TokenKey, claim_step
 from emulator.domain.instance import Creation, InstanceKey, scope_of
@@ -28,21 +28,26 @@ from emulator.journal.port import Journal
 
 log = logging.getLogger("workflow_emulator")
 
+UNLOAD_AFTER_MS = 10_000
+"""How long a parked incarnation stays in memory when there is room for it."""
+
 
 class Residents:
-    """The actors by the names of their instances. `make` makes one."""
+    """The actors by the names of their instances, as many as `max_live` of them parked. `make` makes one."""
 
     def __init__(
         self,
         journal: Journal,
         definitions: Mapping[str, WorkflowDefinition],
         arrangements: Arrangements,
+        max_live: int,
         make: Callable[[int, InstanceState, TokenMaker], InstanceActor],
     ) -> None:
         self.actors: dict[InstanceKey, InstanceActor] = {}
         self._journal = journal
         self._definitions = definitions
         self._arrangements = arrangements
+        self._max_live = max_live
         self._make = make
         self._damaged: dict[InstanceKey, StorageError] = {}
         self._next_number = 1
@@ -84,9 +89,15 @@ class Residents:
         self._next_number += 1
         return actor
 
-    def must_not_stay(self, actor: InstanceActor) -> bool:
-        """Whether an instance that rests for long leaves memory: in tests only if a replay would say something new."""
-        return actor.is_worth_replaying or not self._arrangements.few_replays
+    def rests(self, actor: InstanceActor, parked: RunParked) -> None:
+        """Plan when code that rests leaves memory, if it does."""
+        replays = self._arrangements.replays
+        if replays == "none":
+            return
+        if len(self.actors) > self._max_live:
+            actor.unload(parked, after_ms=0)
+        elif replays == "all" or actor.is_worth_replaying:
+            actor.unload(parked, after_ms=UNLOAD_AFTER_MS)
 
     def identified(self, creations: Sequence[Creation], claims: Sequence[Claim]) -> Sequence[Claim]:
         """The claims, with ids for their hooks."""

@@ -89,7 +89,7 @@ class TestProject:
     __test__ = False  # pytest: this is no test class
 
     def __init__(self, find: Callable[[], Subject], file: Path) -> None:
-        self.arrangements = Arrangements(few_replays=True)
+        self.arrangements = Arrangements(replays="few")
         self._find = find
         self._file = file
         self._classes: list[Entrypoint] = []

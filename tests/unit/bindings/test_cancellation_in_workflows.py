@@ -13,7 +13,7 @@ import pytest
 
 from bindings import WorkflowStep
 from emulator.domain.values import JsDict
-from emulator.errors import StepError, WorkflowTimeoutError
+from emulator.errors import EngineStopped, StepError, WorkflowTimeoutError
 from tests.unit.bindings.project import (
     ONCE,
     Project,
@@ -474,3 +474,22 @@ async def test_an_error_of_a_wait_that_was_caught_leaves_no_noise(
         assert await project.result() == "ok"
     gc.collect()
     assert not [record for record in caplog.records if record.levelname not in ("DEBUG", "INFO")]
+
+
+@in_virtual_time
+async def test_a_close_that_is_cancelled_is_done_all_the_same() -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> None:
+        await step.sleep("nap", "1 hour")
+
+    async with Project(run) as project:
+        await project.workflow.create()
+        closing = asyncio.ensure_future(project.engine.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait([closing])
+        assert closing.cancelled()
+        await project.engine.close()
+        with pytest.raises(EngineStopped):
+            await project.workflow.create()
+        await project.restart()
+        assert len(await project.listed()) == 1

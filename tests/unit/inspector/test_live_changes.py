@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from emulator.domain.instance import InstanceKey
-from emulator.engine.engine import UNLOAD_AFTER_MS, Engine
+from emulator.engine.engine import Engine
 from emulator.engine.programs import RunEvent
+from emulator.engine.residents import UNLOAD_AFTER_MS
 from emulator.engine.step_code import StepCode
 from emulator.engine.steps import StepContext
 from emulator.testing.clock import EPOCH_MS
