@@ -17,13 +17,11 @@ from bindings.streams import WorkflowReadable, check_start_index
 from emulator.core.inputs import TerminateRequested, WakeUpRequested
 from emulator.domain import values
 from emulator.domain.instance import InstanceKey, id_in_scope
-from emulator.domain.limits import MAX_REASON_UNITS
 from emulator.domain.names import (
     check_instance_id,
+    check_reason,
     check_stream_name,
     check_workflow_name,
-    is_unicode,
-    plain_text,
 )
 from emulator.domain.status import InstanceStatus
 from emulator.errors import (
@@ -262,23 +260,6 @@ class Run:
     wakeUp = wake_up  # noqa: N815
     streamInfo = stream_info  # noqa: N815
     listStreams = list_streams  # noqa: N815
-
-
-def check_reason(reason: object) -> str:
-    """Accept a reason for a cancellation.
-
-    Raises:
-        InvalidInput: it is no text, or has over 512 UTF-16 units.
-    """
-    if (
-        not isinstance(reason, str)
-        or not is_unicode(reason)
-        or len(reason.encode("utf-16-le")) // 2 > MAX_REASON_UNITS
-    ):
-        raise InvalidInput(
-            f"A reason is a text of at most {MAX_REASON_UNITS} characters, not {reason!r}."
-        )
-    return plain_text(reason)
 
 
 def get_run(run_id: str, workflow: str | None = None) -> Run:

@@ -53,6 +53,9 @@ ASKS: Final[dict[str, type[Input]]] = {
 }
 """What can be asked of an instance, by its name in a message."""
 
+_NOT_ASKED: Final = frozenset({"holders", "delivery_id"})
+"""What the engine, or a webhook, adds to that: nobody can ask for it."""
+
 _NAMES: Final = {kind: name for name, kind in ASKS.items()}
 
 
@@ -160,9 +163,13 @@ class Waited(msgspec.Struct, frozen=True):
 
 def ask_to_json(item: Input) -> bytes:
     """Write down what is asked of an instance: `{"ask": "terminate", "rollback": true}`."""
-    fields = {name: getattr(item, name) for name in item.__struct_fields__}
+    fields = {name: getattr(item, name) for name in _asked(type(item))}
     given = {name: value for name, value in fields.items() if value is not None}
     return msgspec.json.encode({"ask": _NAMES[type(item)], **given})
+
+
+def _asked(kind: type[Input]) -> list[str]:
+    return [name for name in kind.__struct_fields__ if name not in _NOT_ASKED]
 
 
 def ask_from_json(body: bytes) -> Input:
@@ -176,7 +183,7 @@ def ask_from_json(body: bytes) -> Input:
         asked = msgspec.json.decode(fields.pop("ask", msgspec.Raw(b'""')), type=str)
         if asked not in ASKS:
             raise InvalidInput(f"ask must be one of {', '.join(ASKS)}, not {asked!r}")
-        known = ASKS[asked].__struct_fields__
+        known = _asked(ASKS[asked])
         if unknown := fields.keys() - known:
             raise InvalidInput(
                 f"The ask {asked!r} has no {', '.join(map(repr, sorted(unknown)))}; "

@@ -18,7 +18,6 @@ from bindings.dynamic.child_host import not_here
 from bindings.dynamic.messages import HostCall, told_of
 from bindings.dynamic.processes import TenantProcess
 from bindings.host import Host
-from bindings.run import check_reason
 from bindings.wire import Found, ask_from_json
 from emulator.core.inputs import AttributesRequested, Input, TerminateRequested, WakeUpRequested
 from emulator.domain import values
@@ -26,6 +25,7 @@ from emulator.domain.attributes import check_attributes
 from emulator.domain.hooks import HookRecord, TokenKey, check_resume_id, check_token
 from emulator.domain.instance import InstanceKey
 from emulator.domain.limits import MAX_LOOKUP_ID_CHARS
+from emulator.domain.names import check_reason
 from emulator.errors import InstanceNotFound, InvalidInput
 
 MOST_QUESTIONS: Final = 20_000

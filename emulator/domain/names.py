@@ -12,6 +12,7 @@ from emulator.domain.limits import (
     MAX_EVENT_TYPE_CHARS,
     MAX_INSTANCE_ID_CHARS,
     MAX_LOOKUP_ID_CHARS,
+    MAX_REASON_UNITS,
     MAX_STEP_NAME_CHARS,
     MAX_STREAM_NAME_CHARS,
     MAX_WORKFLOW_NAME_CHARS,
@@ -165,6 +166,22 @@ def check_event_type(event_type: object) -> str:
     if (checked := _name(event_type, MAX_EVENT_TYPE_CHARS)) is None:
         raise InvalidEventType
     return checked
+
+
+def check_reason(reason: object) -> str:
+    """Accept the reason of a termination.
+
+    Raises:
+        InvalidInput: it is no text, or has over 512 UTF-16 units.
+    """
+    if not isinstance(reason, str) or not is_unicode(reason):
+        raise InvalidInput(f"A reason is a text, not {reason!r}.")
+    units = _utf16_units(reason)
+    if units > MAX_REASON_UNITS:
+        raise InvalidInput(
+            f"A reason is a text of at most {MAX_REASON_UNITS} characters; this one has {units}."
+        )
+    return plain_text(reason)
 
 
 def is_unicode(text: str) -> bool:

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from bindings import wire
 from bindings.host import EngineChunks, EngineHost, NewInstance
-from emulator.core.inputs import AttributesRequested, EventSent, Input
+from emulator.core.inputs import AttributesRequested, EventSent, Input, TerminateRequested
 from emulator.domain import values
 from emulator.domain.attributes import check_attributes
 from emulator.domain.duration import retention_ms
@@ -35,6 +35,7 @@ from emulator.domain.names import (
     check_event_type,
     check_instance_id,
     check_new_instance_id,
+    check_reason,
     check_stream_name,
 )
 from emulator.engine.reading import StreamReader
@@ -240,6 +241,8 @@ def _checked_hook(given: HookRequest, now_ms: int) -> HookRequest:
 def _checked_ask(item: Input) -> Input:
     if isinstance(item, AttributesRequested):
         check_attributes(item.changes)
+    if isinstance(item, TerminateRequested) and item.reason is not None:
+        check_reason(item.reason)
     if not isinstance(item, EventSent):
         return item
     event_type = check_event_type(item.event_type)

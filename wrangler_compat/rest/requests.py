@@ -26,7 +26,7 @@ from emulator.domain.limits import (
     MAX_SAFE_INTEGER,
     MAX_STEP_NAME_CHARS,
 )
-from emulator.domain.names import check_instance_id
+from emulator.domain.names import check_instance_id, check_reason
 from emulator.errors import InvalidHook, InvalidInput, InvalidInstanceId
 from wrangler_compat.bodies import MAX_BODY_BYTES, read_body
 from wrangler_compat.rest.mismatch import mismatch
@@ -276,8 +276,10 @@ def status_change(body: object) -> StatusChange:
     change = convert(body, StatusChange)
     if change.rollback and change.status != "terminate":
         raise InvalidInput("'rollback' is only valid when terminating.")
-    if change.reason is not None and change.status != "terminate":
-        raise InvalidInput("'reason' is only valid when terminating.")
+    if change.reason is not None:
+        check_reason(change.reason)
+        if change.status != "terminate":
+            raise InvalidInput("'reason' is only valid when terminating.")
     if change.from_ is not None and change.status != "restart":
         raise InvalidInput("'from' is only valid when restarting.")
     return change

@@ -170,6 +170,7 @@ async def test_a_termination_can_say_why(api: str) -> None:
         for refused in (
             {"status": "pause", "reason": "no"},
             {"status": "terminate", "reason": "x" * 513},
+            {"status": "terminate", "reason": "\U0001f600" * 257},
             {"status": "terminate", "reason": 5},
         ):
             assert (await server.send("PATCH", url, refused))[0] == 400
