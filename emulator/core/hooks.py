@@ -79,7 +79,8 @@ def divergence(state: InstanceState, request: HookRequested) -> ReplayDivergence
 
     A replay opens again what has been opened before it opens anything new, since outcomes come in the journal's order.
     """
-    if request.step in state.steps or len(state.life.opened) >= len(state.hooks):
+    starts = next(iter(state.hooks.values())).at_start if state.hooks else False
+    if request.step in state.steps or len(state.life.opened) >= len(state.hooks) - starts:
         return None
     for hook in state.hooks.values():
         if not hook.at_start and hook.step not in state.life.opened:
@@ -101,7 +102,8 @@ def requested(decision: Decision, request: HookRequested) -> None:
         decision.record(request.step, HookConflicted(request.hook.token, *owner))
     else:
         _hold(decision, request.step, request.hook)
-    if state.hook_of(request.step) is not None:
+    hook = state.hook_of(request.step)
+    if hook is not None and not hook.at_start:
         state.life.opened.add(request.step)
     decision.answer(state.steps[request.step])
     if state.status is InstanceStatus.WAITING:

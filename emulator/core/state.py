@@ -124,7 +124,7 @@ class Life(msgspec.Struct, gc=False):
     `requested`: asked and not answered. `in_flight`: callbacks being called. `held`: asked while nothing new may start.
     `at_rest`: it has come to rest since it was last told or asked something.
     `registering`: it runs only to find rollback handlers; `handlers` are the steps whose handler it holds.
-    `opened` are the hooks that it has opened, of those that the instance holds, `disposed` those that it has given up;
+    `opened` are the hooks that it has opened, of those that it has opened before, `disposed` those that it has given up;
     `took`: waits that have taken an event.
     `losses`: how many runs in a row were lost, `finished_at_loss` the finished steps at the last (see `core.losses`).
     """

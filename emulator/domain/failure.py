@@ -83,6 +83,9 @@ _REBUILT: Final[dict[str, type[Exception]]] = {
 }
 
 
+_ENDERS: Final = ("bdb", "_pytest.outcomes")
+"""The modules of what ends a session: a debugger that was quit, a test that fails, is skipped or is stopped."""
+
 _KINDS: Final[dict[str, type[EmulatorError]]] = {
     kind.__name__: kind
     for kind in (
@@ -157,5 +160,7 @@ def is_retryable(error: BaseException) -> bool:
     call that is out of place stays so. One that is too large may be smaller then (specification 5.15).
     """
     if isinstance(error, EmulatorError) and not error.is_retryable:
+        return False
+    if any(kind.__module__ in _ENDERS for kind in type(error).__mro__):
         return False
     return type(error).__name__ != "NonRetryableError"

@@ -16,6 +16,10 @@ log = logging.getLogger("workflow_emulator")
 _ALIKE: Final = 0.8
 """How alike two types of events are that are taken for one, by `difflib`: one letter of five may differ."""
 
+_SHORT: Final = 6
+_SHORT_ALIKE: Final = 0.65
+"""As alike are short ones with the same first letter: `paid`, `payed`."""
+
 
 class Notices:
     """What has been said. `divergences` are the replays that asked for other steps: tests take them for errors."""
@@ -109,6 +113,10 @@ def _owed_steps(state: InstanceState) -> set[StepKey]:
 
 @lru_cache(maxsize=1024)
 def _similar(event_type: str, waited: frozenset[str]) -> str | None:
+    given = event_type.casefold()
     by_letters = {each.casefold(): each for each in waited}
-    found = get_close_matches(event_type.casefold(), by_letters, n=1, cutoff=_ALIKE)
+    found = get_close_matches(given, by_letters, n=1, cutoff=_ALIKE)
+    if not found and len(given) <= _SHORT:
+        short = [each for each in by_letters if len(each) <= _SHORT and each[0] == given[0]]
+        found = get_close_matches(given, short, n=1, cutoff=_SHORT_ALIKE)
     return by_letters[found[0]] if found else None

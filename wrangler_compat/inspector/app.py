@@ -56,6 +56,9 @@ from wrangler_compat.rest.requests import (
 )
 from wrangler_compat.worker.form import parse_form
 
+_MOST_DIGITS: Final = 16
+"""Of a number in a form: JavaScript has none longer that is whole."""
+
 BETWEEN_CHANGES_MS: Final = 250
 """A page is told of changes no more often than so."""
 
@@ -220,7 +223,7 @@ class _Inspector:
         count = form.get("count", "")
         origin = {
             "name": form.get("name"),
-            "count": int(count) if count.isdecimal() else count,
+            "count": int(count) if count.isdecimal() and len(count) <= _MOST_DIGITS else count,
             "type": form.get("type"),
         }
         change = status_change({"status": "restart", "from": origin})

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
+from bindings.host import WEBHOOK_PATH
 from emulator.domain.duration import UNITS, duration_ms, unknown_unit
 from emulator.domain.names import check_event_type, check_instance_id, check_new_instance_id
 from emulator.errors import ConfigError, EmulatorError, InvalidDuration
@@ -50,8 +51,8 @@ DEFAULT_TOLERANCE_MS: Final = 5 * 60 * 1000
 
 _TIMED: Final = ("standard", "stripe", "slack")
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9-]+")
-_URL_PATH: Final = re.compile(r"/[^\s?#]*")
-_OWN_PATHS: Final = re.compile(r"/(cdn-cgi|client/v4)(/.*)?")
+_URL_PATH: Final = re.compile(r"(/[^\s?#/]+)+/?|/")
+_OWN_PATHS: Final = re.compile(rf"/(cdn-cgi|client/v4)(/.*)?|{re.escape(WEBHOOK_PATH)}.*")
 
 
 class _Entry(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

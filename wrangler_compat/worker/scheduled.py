@@ -7,6 +7,7 @@ Cron Triggers locally).
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING, Final, Literal
 
 from starlette.requests import Request
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from wrangler_compat.worker.entrypoint import Worker
 
 Outcome = Literal["ok", "exception"]
+
+_WHOLE: Final = re.compile(r"[0-9]{1,16}", re.ASCII)
 
 PATH: Final = "/cdn-cgi/handler/scheduled"
 
@@ -55,7 +58,7 @@ class ScheduledApp:
     async def _answer(self, request: Request) -> Response:
         query = request.query_params
         given = query.get("time", str(self._clock.now_ms()))
-        if not (given.isascii() and given.isdecimal()):
+        if not _WHOLE.fullmatch(given):
             text = f"time: got {given!r}; expected milliseconds since 1970.\n"
             return PlainTextResponse(text, 400)
         outcome = await run_scheduled(self._worker, query.get("cron", ""), int(given))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import bdb
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import pairwise
@@ -437,3 +438,23 @@ async def test_a_delay_function_is_not_asked_when_no_attempt_follows() -> None:
 
     async with Project(run) as project:
         assert await project.result() == ["once", "stopped"]
+
+
+@pytest.mark.parametrize(
+    "error", [bdb.BdbQuit(), pytest.fail.Exception("no"), pytest.exit.Exception("stopped")]
+)
+@in_virtual_time
+async def test_what_ends_a_session_is_not_tried_again(error: BaseException) -> None:
+    attempts: list[int] = []
+
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        @step.do("quit")
+        async def quits(ctx: JsDict) -> None:
+            attempts.append(ctx.attempt)
+            raise error
+
+        await quits()
+
+    async with Project(run) as project:
+        await project.error()
+        assert attempts == [1]

@@ -111,15 +111,24 @@ async def test_each_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "meant"),
-    [("paymnt", "payment"), ("Payment", "payment"), ("refund", None), ("payment", None)],
+    ("sent", "waited", "meant"),
+    [
+        ("paymnt", "payment", "payment"),
+        ("Payment", "payment", "payment"),
+        ("payed", "paid", "paid"),
+        ("padi", "paid", "paid"),
+        ("sent", "paid", None),
+        ("shipment", "payment", None),
+        ("order_shipped", "order_paid", None),
+        ("payment", "payment", None),
+    ],
 )
 @in_virtual_time
 async def test_an_event_that_is_probably_misspelt_is_told_once(
-    sent: str, meant: str | None, caplog: pytest.LogCaptureFixture
+    sent: str, waited: str, meant: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run(event: JsDict, step: WorkflowStep) -> Any:
-        await step.wait_for_event("wait", "payment")
+        await step.wait_for_event("wait", waited)
         await step.sleep("nap", "1 minute")
 
     async with Project(run) as project:

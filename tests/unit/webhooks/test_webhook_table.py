@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bindings.host import WEBHOOK_PATH
 from emulator.errors import ConfigError
 from tests.unit.webhooks.conftest import Project
 from tests.unit.webhooks.senders import SECRET, WHSEC
@@ -145,13 +146,15 @@ def test_a_constant_event_type_must_be_one(project: Project, tmp_path: Path) -> 
     assert 'got "a b"; (workflow.invalid_event_type)' in line
 
 
-@pytest.mark.parametrize("path", ["pay", "", "/a b", "/a?b", "/a#b"])
+@pytest.mark.parametrize("path", ["pay", "", "/a b", "/a?b", "/a#b", "//a", "/a//b"])
 def test_a_path_must_be_one(project: Project, tmp_path: Path, path: str) -> None:
     [line] = mistakes(project, table().replace("/pay", path), tmp_path)
     assert line.endswith('expected a path, such as "/webhooks/payments".')
 
 
-@pytest.mark.parametrize("path", ["/cdn-cgi", "/cdn-cgi/health", "/client/v4/accounts"])
+@pytest.mark.parametrize(
+    "path", ["/cdn-cgi", "/cdn-cgi/health", "/client/v4/accounts", WEBHOOK_PATH + "pay"]
+)
 def test_a_path_may_not_be_one_of_the_emulator(project: Project, tmp_path: Path, path: str) -> None:
     [line] = mistakes(project, table().replace("/pay", path), tmp_path)
     assert line.endswith("the emulator itself answers there; expected another path.")
