@@ -267,7 +267,7 @@ class _Inspector:
 
     async def _subject(self, key: InstanceKey) -> Subject:
         detail = await self._operations.detail(key)
-        hooks = await self._engine.journal.hooks(HookQuery(*key))
+        hooks = await self._engine.journal.hooks(HookQuery(*key, limit=PAGE_ROWS + 1))
         streams = await list_streams(self._engine, key)
         now_ms = self._engine.now_ms()
         held = [each for each in hooks if each.holds_at(now_ms)]

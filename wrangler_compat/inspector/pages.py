@@ -138,7 +138,8 @@ def instance_page(
         is_asleep=not is_over and is_asleep(detail.steps),
         awaited=awaited_types(detail.steps),
         max_reason=MAX_REASON_UNITS,
-        hooks=[(each, value_text(each.metadata)) for each in hooks],
+        hooks=[(each, value_text(each.metadata)) for each in hooks[:PAGE_ROWS]],
+        has_more_hooks=len(hooks) > PAGE_ROWS,
         streams=streams,
         problem=problem or Problem(),
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from emulator.domain.instance import InstanceKey
 from emulator.domain.status import InstanceStatus
 from emulator.domain.values import encode
@@ -44,6 +46,23 @@ async def test_a_hook_is_shown_and_resumed() -> None:
         page = await browser.visit(instance_url(KEY))
         assert '"ok": true' in page.text
         assert "approve-me" not in page.source.partition("<h2>Hooks")[2], "it is released"
+
+
+@pytest.mark.parametrize(("many", "are_all"), [(PAGE_ROWS, True), (PAGE_ROWS + 1, False)])
+async def test_more_hooks_than_a_page_has_are_told(many: int, are_all: bool) -> None:
+    async def opens(event: RunEvent, step: StepContext) -> object:
+        for number in range(many):
+            await step.create_hook(token=f"token-{number}").owner()
+        await step.sleep("nap", 60_000)
+        return None
+
+    async with emulated(runs={"approval": opens}) as server:
+        await server.create(*KEY)
+        async with asyncio.timeout(10):
+            await server.engine.until(KEY, lambda state: len(state.hooks) == many or None)
+        page = await Browser(server.client).visit(instance_url(KEY))
+        assert page.source.count("<code>token-") == PAGE_ROWS
+        assert ("These are the oldest." in page.text) is not are_all
 
 
 async def test_a_stream_is_shown_in_pages_the_last_first() -> None:
