@@ -16,6 +16,7 @@ from starlette.requests import Request as IncomingRequest
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.responses import Response as OutgoingResponse
 
+from emulator.engine.frames import traceback_of
 from emulator.errors import PayloadTooLarge
 from wrangler_compat.bodies import MAX_BODY_BYTES, read_body
 from wrangler_compat.worker.http import Request
@@ -40,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class WorkerApp:
-    """The ASGI application. A failing `fetch` gives status 500 and its traceback as text."""
+    """The ASGI application. A failing `fetch` gives status 500 and its traceback as text, from the user's lines on."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -74,9 +75,10 @@ class WorkerApp:
             if isinstance(content, bytes):
                 return outgoing(response.status, headers, content)
             return _Streamed(response.status, headers, content)
-        except Exception:
-            _log.exception("fetch of %s %s failed", incoming.method, incoming.url)
-            return PlainTextResponse(traceback.format_exc(), 500)
+        except Exception as error:
+            lines = traceback_of(error) or (type(error), error, None)
+            _log.error("fetch of %s %s failed", incoming.method, incoming.url, exc_info=lines)
+            return PlainTextResponse("".join(traceback.format_exception(*lines)), 500)
 
 
 def _request(incoming: IncomingRequest, body: bytes) -> Request:

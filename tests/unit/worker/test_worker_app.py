@@ -166,6 +166,8 @@ async def test_an_exception_in_fetch_gives_500_with_its_traceback(
     assert answer.headers["content-type"].startswith("text/plain")
     assert "Traceback" in answer.text
     assert 'raise KeyError("the missing piece")' in answer.text
+    for text in (answer.text, caplog.text):
+        assert "/wrangler_compat/" not in text, "the emulator's lines say nothing"
     assert "fetch of GET http://shop.local:8787/x failed" in caplog.text
 
 
