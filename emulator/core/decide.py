@@ -64,6 +64,10 @@ def _step_abandoned(decision: Decision, request: inputs.StepAbandoned) -> None:
     step = state.steps.get(request.step)
     if step is not None and not life.registering and step.key.kind in _ABANDONED:
         _ABANDONED[step.key.kind](decision, step)
+    if state.status is InstanceStatus.WAITING:
+        # The code had come to rest and moves again. What it rested on may be gone: as one that runs it is taken up after a
+        # crash.
+        decision.wake()
 
 
 def _hook_requested(decision: Decision, request: inputs.HookRequested) -> None:
@@ -113,14 +117,28 @@ def _timer_fired(decision: Decision, timer: TimerFired) -> None:
     if step is None or step.due_ms is None:
         return
     if state.status not in (InstanceStatus.RUNNING, InstanceStatus.WAITING) and not (
-        # A callback that is being called may wait for a sleep of its own; only attempts do not begin any more.
-        state.status is InstanceStatus.WAITING_FOR_PAUSE and step.key.kind is not StepKind.DO
+        # The callback that the pause waits for may sleep by a step of its own. (Events wait for the end of the pause.)
+        state.status is InstanceStatus.WAITING_FOR_PAUSE and step.key.kind is StepKind.SLEEP
     ):
         return
     if step.due_ms > decision.now_ms:
         decision.arm_again(step)  # it has moved, or the clock was set back
         return
+    if _is_on_the_way_to(state, step):
+        return  # asked for, it takes what is there, or is armed again
     _DEADLINES[step.key.kind](decision, step)
+
+
+def _is_on_the_way_to(state: InstanceState, step: StepState) -> bool:
+    """Whether code that is replayed may still come to a wait: an event that was there in time may be in the mailbox."""
+    life = state.life
+    return (
+        step.key.kind is StepKind.WAIT
+        and not step.abandoned
+        and life.running
+        and not life.at_rest
+        and step.key not in life.requested
+    )
 
 
 def _run_ended(decision: Decision, result: inputs.RunReturned | inputs.RunRaised) -> None:

@@ -153,7 +153,6 @@ class Decision:
         life.handlers.clear()
         life.opened.clear()
         life.disposed.clear()
-        life.took.clear()
         self.effects.append(StartRun(life.incarnation, registering))
 
     def stop_run(self, *, keep_handlers: bool = False) -> None:

@@ -50,14 +50,15 @@ def cut(state: InstanceState, steps: frozenset[StepKey] | None) -> None:
 
 
 def _deliveries_taken(state: InstanceState) -> set[str]:
-    outcomes = (step.outcome for step in state.steps.values())
-    events = (outcome for outcome in outcomes if isinstance(outcome, ReceivedEvent))
+    steps = state.steps.values()
+    events = [step.outcome for step in steps if isinstance(step.outcome, ReceivedEvent)]
+    events += [event for step in steps for event in step.returned]
     return {event.delivery_id for event in events if event.delivery_id is not None}
 
 
 def _returned(state: InstanceState) -> dict[int, ReceivedEvent]:
     """The events that waits have given back, and that no wait has taken since."""
-    returned = {step.returned.seq: step.returned for step in state.steps.values() if step.returned}
+    returned = {event.seq: event for step in state.steps.values() for event in step.returned}
     for step in state.steps.values():
         if isinstance(step.outcome, ReceivedEvent):
             returned.pop(step.outcome.seq, None)
@@ -82,9 +83,11 @@ def _queued(
 ) -> None:
     if fact.shift_ms:
         # A pause stops the clocks (Cloudflare: deadlines move by its length), but `sleep_until` names an instant.
-        for step in state.open.values():
+        for step in state.steps.values():
             if step.due_ms is not None and not step.until:
                 step.due_ms += fact.shift_ms
+            if step.deadline_ms is not None:
+                step.deadline_ms += fact.shift_ms
     state.paused_ms = None
     _set_status(state, InstanceStatus.QUEUED, at_ms)
 
@@ -208,7 +211,8 @@ def _wait_started(
     step = state.open.get(key)
     if step is None:
         step = state.steps[key] = state.open[key] = StepState(key, seq, event_type=fact.event_type)
-    step.due_ms, step.timeout_ms, step.again = fact.deadline_ms, fact.timeout_ms, fact.again
+    step.due_ms = step.deadline_ms = fact.deadline_ms
+    step.timeout_ms, step.again = fact.timeout_ms, fact.again
 
 
 def _wait_completed(
@@ -234,8 +238,9 @@ def _wait_abandoned(state: InstanceState, seq: int, at_ms: int, key: StepKey, fa
     step.abandoned = True
     if isinstance(step.outcome, ReceivedEvent):
         # Open again, and the event at its place: both are in order of age.
-        event = step.returned = msgspec.structs.replace(step.outcome, is_back=True)
-        step.outcome, step.finished_seq = None, 0
+        event = msgspec.structs.replace(step.outcome, is_back=True)
+        step.returned = (*step.returned, event)
+        step.outcome, step.finished_seq, step.due_ms = None, 0, step.deadline_ms
         state.open[key] = step
         state.open = dict(sorted(state.open.items(), key=lambda item: item[1].start_seq))
         state.mailbox[event.seq] = event

@@ -162,8 +162,6 @@ class RunLost(RunInput, frozen=True):
 class RunParked(RunInput, frozen=True):
     """User code has done nothing for a while but wait for what it asked, and perhaps for a timer of its own."""
 
-    moves_by_itself: bool = False
-
 
 class UnloadRequested(RunInput, frozen=True):
     """The shell wants to forget a parked incarnation."""

@@ -51,7 +51,7 @@ from emulator.domain.entries import (
 from emulator.domain.failure import Failure
 from emulator.domain.limits import MAX_ATTRIBUTES
 from emulator.domain.status import InstanceStatus
-from emulator.domain.steps import CLOUDFLARE_KINDS, StepKey
+from emulator.domain.steps import CLOUDFLARE_KINDS, StepKey, StepKind
 from emulator.errors import CannotTerminate, InstanceFinished, InvalidAttributes, StepNotFound
 
 _STEPS_TOLD: Final = 20
@@ -150,7 +150,7 @@ def run_failed(decision: Decision, error: Failure) -> None:
         decision.end(WorkflowFailed(error))
 
 
-def run_parked(decision: Decision, parked: RunParked) -> None:
+def run_parked(decision: Decision, _: RunParked) -> None:
     """The code rests: every branch sleeps, waits or is to be tried again (Cloudflare: limits, concurrency)."""
     state = decision.state
     if state.life.registering:
@@ -158,8 +158,7 @@ def run_parked(decision: Decision, parked: RunParked) -> None:
         return
     if state.status is not InstanceStatus.RUNNING or not is_parked(decision):
         return
-    if not parked.moves_by_itself:
-        attempts.come_back(decision)
+    attempts.come_back(decision)
     if state.life.in_flight:
         return
     state.life.at_rest = True
@@ -328,7 +327,8 @@ def _from(state: InstanceState, first_seq: int) -> frozenset[StepKey]:
 
 def _arm_all(decision: Decision) -> None:
     for step in decision.state.open.values():
-        if step.due_ms is not None:
+        is_unwanted = step.abandoned and step.key.kind is StepKind.DO
+        if step.due_ms is not None and not is_unwanted:
             decision.arm(step.key, step.due_ms)
 
 

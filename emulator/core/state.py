@@ -28,8 +28,8 @@ class StepState(msgspec.Struct, gc=False):
 
     `due_ms` is the deadline that is open: a sleep's end, a wait's timeout, a retry. A `do` has `config`, `attempt` (the
     last one started) and `in_flight`; a wait has `event_type`, and `again` (see `WaitStarted`); a hook that has its token
-    has `hook_id`; `until` marks a `sleep_until`. `abandoned`: the code has cancelled it; `returned` is the event that the
-    wait gave back then.
+    has `hook_id`; `until` marks a `sleep_until`. `abandoned`: the code has cancelled it; `returned` are the events that the
+    wait gave back then, `deadline_ms` is when it gives up.
     """
 
     key: StepKey
@@ -47,7 +47,8 @@ class StepState(msgspec.Struct, gc=False):
     event_type: str = ""
     hook_id: str = ""
     abandoned: bool = False
-    returned: ReceivedEvent | None = None
+    returned: tuple[ReceivedEvent, ...] = ()
+    deadline_ms: int | None = None
     until: bool = False
 
 
@@ -124,8 +125,7 @@ class Life(msgspec.Struct, gc=False):
     `requested`: asked and not answered. `in_flight`: callbacks being called. `held`: asked while nothing new may start.
     `at_rest`: it has come to rest since it was last told or asked something.
     `registering`: it runs only to find rollback handlers; `handlers` are the steps whose handler it holds.
-    `opened` are the hooks that it has opened, of those that it has opened before, `disposed` those that it has given up;
-    `took`: waits that have taken an event.
+    `opened` are the hooks that it has opened, of those that it has opened before, `disposed` those that it has given up.
     `losses`: how many runs in a row were lost, `finished_at_loss` the finished steps at the last (see `core.losses`).
     """
 
@@ -139,7 +139,6 @@ class Life(msgspec.Struct, gc=False):
     handlers: set[StepKey] = set()
     opened: set[StepKey] = set()
     disposed: set[str] = set()
-    took: set[StepKey] = set()
     losses: int = 0
     finished_at_loss: int = 0
 

@@ -127,18 +127,15 @@ def abandoned(decision: Decision, wait: StepState) -> None:
     """User code cancelled a wait, before it saw what came of it.
 
     An event that the wait has taken meanwhile goes back, for the next one. (A hook's stays: the code comes back to that
-    wait.) In a replay it may be that the code did see it before, and now cancels earlier; then steps have followed.
+    wait.) In a replay, too: code that had seen the event sees it again before it cancels anything.
     """
     if not wait.finished_seq:
         if not wait.abandoned:
             decision.record(wait.key, WaitAbandoned())
-        return
-    if not isinstance(wait.outcome, ReceivedEvent) or wait.event_type.startswith(HOOK_CHANNEL):
-        return
-    state = decision.state
-    last = next(reversed(state.steps.values()))
-    if wait.key in state.life.took or last.start_seq < wait.finished_seq:
+    elif isinstance(wait.outcome, ReceivedEvent) and not wait.event_type.startswith(HOOK_CHANNEL):
         decision.record(wait.key, WaitAbandoned())
+        if wait.due_ms is not None:
+            decision.arm(wait.key, wait.due_ms)
         _take_oldest(decision, wait.event_type)
 
 
@@ -168,7 +165,6 @@ def _take(decision: Decision, wait: StepState, event: ReceivedEvent) -> None:
         decision.taken.append(event.seq)
     fact = WaitCompleted(event.seq, event.at_ms, event.payload, event.delivery_id)
     decision.record(wait.key, fact)
-    decision.state.life.took.add(wait.key)
     decision.go_on(wait)
 
 

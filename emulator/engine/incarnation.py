@@ -453,8 +453,8 @@ class Incarnation:
         """Look whether the code has come to rest; if it stays so, say once that it is parked."""
         self._rest.watch()
 
-    def _parked(self, moves: bool) -> None:
-        self._host.post(RunParked(self.number, moves))
+    def _parked(self) -> None:
+        self._host.post(RunParked(self.number))
         self._check.at_rest()
 
     def moves_by_itself(self) -> bool:

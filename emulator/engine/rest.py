@@ -22,10 +22,10 @@ LOOK_AGAIN_MS = 1_000
 
 
 class Rest:
-    """Looks at one incarnation. `waits` says whether it does nothing but wait; `report` hears that it is parked, and may move."""
+    """Looks at one incarnation. `waits` says whether it does nothing but wait; `report` hears that it is parked."""
 
     def __init__(
-        self, timers: Timers, made: Made, waits: Callable[[], bool], report: Callable[[bool], None]
+        self, timers: Timers, made: Made, waits: Callable[[], bool], report: Callable[[], None]
     ) -> None:
         self._timers = timers
         self._made = made
@@ -58,9 +58,8 @@ class Rest:
         if seen != self._activity or not self._waits():
             self.watch()
             return
-        moves = self._made.has_timers()
-        if moves and self._timers.now_ms() < self._patient_until_ms:
+        if self._timers.now_ms() < self._patient_until_ms and self._made.has_timers():
             self._look_in(LOOK_AGAIN_MS)
         else:
             self._reported = seen
-            self._report(moves)
+            self._report()

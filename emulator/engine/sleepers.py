@@ -72,6 +72,8 @@ class Sleepers:
         if state.status not in (InstanceStatus.RUNNING, InstanceStatus.WAITING):
             return
         for step in state.open.values():
+            if step.abandoned and step.key not in armed:
+                continue  # nobody waits for it
             # One that had gone off before the decision is of a step that the code does not ask for any more.
             if step.due_ms is not None and (step.due_ms >= decided_ms or step.key in armed):
                 self.watch(state.creation.key, step.key, step.due_ms)

@@ -144,7 +144,7 @@ class SqliteJournal:
 
     def __init__(self, path: Path | Literal[":memory:"], *, full_durability: bool = False) -> None:
         self._where = str(path)
-        self._path = Path(path)
+        self._path = Path(path).resolve()
         self._file: tuple[int, int] | None = None
         self._lock = JournalLock(path) if isinstance(path, Path) else None
         self._synchronous = "FULL" if full_durability else "NORMAL"

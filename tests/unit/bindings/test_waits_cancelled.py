@@ -107,3 +107,44 @@ async def test_a_step_that_was_cancelled_is_not_repeated_by_a_replay(max_live: i
     async with Project(run, max_live=max_live) as project:
         assert await project.result() == "not charged"
         assert attempts == [1]
+
+
+@in_virtual_time
+async def test_an_event_goes_back_also_in_the_replay_after_a_crash() -> None:
+    """The life ends when the event is taken, and before it is known that the code has cancelled the wait."""
+
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        @step.do("rival")
+        async def rival() -> str:
+            await pause_for(10)
+            return "rival"
+
+        async def branch() -> None:
+            await step.sleep("first", 10_000)
+            await step.sleep("then", "1 hour")
+
+        branching = asyncio.create_task(branch())
+        waiting = asyncio.ensure_future(Waiting(step))
+        racing = asyncio.ensure_future(rival())
+        await asyncio.wait({waiting, racing}, return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            return waiting.result()
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        found = await Waiting(step)
+        await branching
+        return found
+
+    for passes in range(30):
+        async with Project(run) as project:
+            instance = await project.workflow.create()
+            await pause_for(10)
+            sending = asyncio.ensure_future(instance.send_event(type="sent", payload=1))
+            for _ in range(passes):
+                await asyncio.sleep(0)
+            was_told = sending.done()
+            await project.crash()
+            await asyncio.wait({sending})
+            if not was_told:
+                await project.handle(instance.id).send_event(type="sent", payload=1)
+            assert (await project.ended(instance.id))["output"] == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.core.effects import InvokeAttempt, ResolveStep
+from emulator.core.effects import InvokeAttempt, RequestSlot, ResolveStep
 from emulator.core.inputs import (
     AttemptRaised,
     AttemptReturned,
@@ -28,6 +28,7 @@ from emulator.domain.entries import (
     WorkflowWaiting,
 )
 from emulator.domain.failure import Failure
+from emulator.domain.status import InstanceStatus
 from tests.unit.core.vocabulary import (
     AT_ONCE,
     BOOM,
@@ -222,6 +223,13 @@ def test_a_cancelled_step_is_not_tried_again() -> None:
 def test_a_step_that_is_cancelled_before_its_retry_has_no_timer() -> None:
     case = running().when(asks_do("a"), asks_sleep("s"), raises("a")).then_armed(a=100, s=1_000)
     case.when(abandons(A)).then(A, RetriesAbandoned()).then_armed(s=1_000)
+
+
+def test_code_at_rest_that_cancels_a_step_runs_again() -> None:
+    case = running().when(asks_do("a"), raises("a"), RunParked(LIVE)).when(abandons(A))
+    case.then(A, RetriesAbandoned(), RequestSlot(waking=True)).and_slot()
+    case.then_status(InstanceStatus.RUNNING).then_armed()
+    assert case.crash().when(Recovered()).and_slot().started
 
 
 def test_a_cancelled_step_that_succeeds_has_its_result() -> None:

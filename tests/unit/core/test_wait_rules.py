@@ -57,6 +57,10 @@ def numbered(number: int, event_type: str = "paid") -> EventSent:
     return EventSent(event_type, msgspec.Raw(str(number).encode()))
 
 
+def delivered(delivery_id: str) -> EventSent:
+    return EventSent("paid", ONE, delivery_id)
+
+
 def taken(case: Case) -> dict[str, int]:
     """Which wait has which event, by its payload."""
     outcomes = {step.key.name: step.outcome for step in case.state.steps.values()}
@@ -235,8 +239,16 @@ def test_once_the_older_wait_has_its_event_the_younger_one_takes_the_next() -> N
 
 def test_a_new_event_does_not_overtake_one_that_was_held_back() -> None:
     case = replay_of("w", "v").when(numbered(1)).and_slot()
-    case.when(asks_wait("v")).at(1_000).when(TimerFired(W, 1_000), numbered(2))
+    case.when(asks_wait("v")).at(1_000).when(TimerFired(W, 1_000), numbered(2), RunParked(LIVE))
     assert taken(case) == {"v": 1}
+
+
+def test_an_event_of_before_a_deadline_that_fell_into_a_pause_is_taken() -> None:
+    case = running().when(asks_do("a"), asks_wait("w"), PauseRequested())
+    case.at(10).when(numbered(1)).at(1_000).when(TimerFired(W, 1_000)).at(2_000).when(returns("a"))
+    case.then_status(InstanceStatus.PAUSED).at(2_001).when(ResumeRequested()).and_slot()
+    case.when(TimerFired(W, 1_001), asks_do("a"), asks_wait("w"))
+    assert taken(case) == {"w": 1}
 
 
 def test_at_rest_a_wait_takes_what_it_had_left_to_one_that_is_asked_for_no_more() -> None:
@@ -367,9 +379,27 @@ def test_a_crash_before_the_event_went_back_changes_nothing() -> None:
     assert taken(case) == {"v": 1}
 
 
-def test_an_event_that_the_code_saw_in_an_earlier_life_stays_where_it_was_taken() -> None:
-    case = running().when(asks_wait("w"), numbered(1), asks_sleep("later")).crash()
-    case.when(Recovered()).and_slot().when(asks_wait("w"), abandons(W)).then_nothing()
+def test_an_event_goes_back_after_a_crash_though_another_branch_went_on() -> None:
+    case = running().when(asks_wait("w"), numbered(1), asks_sleep("branch")).crash()
+    case.when(Recovered()).and_slot().when(asks_wait("w"), abandons(W), asks_wait("v"))
+    assert taken(case) == {"v": 1}
+
+
+def test_a_wait_that_gave_its_event_back_has_its_deadline_again() -> None:
+    case = running().when(asks_wait("w"), numbered(1), abandons(W)).then_armed(w=1_000)
+    case.when(asks_wait("v")).crash().when(Recovered()).and_slot().when(asks_wait("w"))
+    case.at(1_000).when(TimerFired(W, 1_000))
+    assert case.resolved == [W]
+
+
+def test_a_wait_may_give_back_two_events() -> None:
+    case = running().when(asks_wait("w"), delivered("d1"), abandons(W), asks_wait("v"))
+    case.crash().when(Recovered()).and_slot()
+    case.when(asks_wait("w"), RunParked(LIVE), delivered("d2")).and_slot().when(abandons(W))
+    case.when(RestartRequested(V)).and_slot()
+    assert len(case.state.mailbox) == 2
+    case.when(delivered("d1"), delivered("d2"))
+    assert len(case.state.mailbox) == 2, "they have come before"
 
 
 def test_a_restart_keeps_an_event_that_a_kept_wait_gave_back() -> None:

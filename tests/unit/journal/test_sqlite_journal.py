@@ -387,6 +387,17 @@ async def test_a_link_to_a_journal_is_the_same_journal(path: Path) -> None:
     await journal.close()
 
 
+async def test_a_journal_stays_the_same_when_the_process_changes_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    journal = SqliteJournal(Path("relative.sqlite"))
+    await journal.open()
+    monkeypatch.chdir("/")
+    await journal.commit(created())
+    await journal.close()
+
+
 def remove(path: Path) -> None:
     path.unlink()
 
