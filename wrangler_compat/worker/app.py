@@ -34,8 +34,8 @@ NO_HANDLER = (
     "This Worker answers no requests: it has no class `Default(WorkerEntrypoint)` with a `fetch`, and no `on_fetch`.\n"
 )
 
-_FRAMING: Final = ("content-length", "transfer-encoding")
-"""What says how long a body is. That is the server's to say, and a second saying would end the connection."""
+_SERVERS: Final = ("content-length", "transfer-encoding", "date")
+"""What the server says. A second saying how long a body is would end the connection."""
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +73,10 @@ class WorkerApp:
             content = b"" if response.body is None else response.body.take()
             headers = response.headers.items()
             if isinstance(content, bytes):
-                return outgoing(response.status, headers, content)
+                answer = outgoing(response.status, headers, content)
+                if incoming.method == "HEAD" and not content:
+                    del answer.headers["content-length"]  # the body that GET has is not known
+                return answer
             return _Streamed(response.status, headers, content)
         except Exception as error:
             lines = traceback_of(error) or (type(error), error, None)
@@ -120,5 +123,5 @@ def _raw(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
     return [
         (name.lower().encode("latin-1"), value.encode("latin-1"))
         for name, value in headers
-        if name.lower() not in _FRAMING
+        if name.lower() not in _SERVERS
     ]

@@ -153,6 +153,9 @@ async def _ask(app: ASGIApp, request: Request, env: Any) -> tuple[Response, Awai
 async def _run(app: ASGIApp, scope: Scope, exchange: _Exchange) -> None:
     try:
         await app(scope, exchange.receive, exchange.send)
+    except BaseException:
+        exchange.has_failed = True
+        raise
     finally:
         exchange.end()
 
@@ -188,6 +191,7 @@ class _Exchange:
         self._over = asyncio.Event()
         self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.left = asyncio.Event()
+        self.has_failed = False
         self._wanted.set()
 
     async def receive(self) -> Message:
@@ -245,6 +249,9 @@ class _Exchange:
         chunk = await self._chunks.get()
         if not chunk:
             self.end()
+            if self.has_failed and not self._is_complete:
+                # Whoever reads it must not take what has come for the whole.
+                raise ConnectionError("The application failed before its response was complete.")
             raise StopAsyncIteration
         return chunk
 

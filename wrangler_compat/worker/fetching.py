@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _OWN: Final = ("accept-encoding", "content-length", "host", "transfer-encoding")
 """What is said of a request by the address, its body and what can be decoded here, whatever its headers say."""
 _UNDONE: Final = ("content-encoding", "content-length")
-"""What was true of a response before it was decoded."""
+"""What was true of a response before it was decoded, if it was."""
 
 
 async def fetch(resource: object, *, fetcher: object = None, **options: Any) -> Response:
@@ -52,10 +52,11 @@ async def fetch(resource: object, *, fetcher: object = None, **options: Any) -> 
 
 def _received(reply: httpx.Response) -> Response:
     pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in reply.headers.raw]
+    undone = _UNDONE if "content-encoding" in reply.headers else ()
     response = Response(
         None if reply.status_code in BODILESS else reply.content,
         status_text=reply.reason_phrase,
-        headers=[pair for pair in pairs if pair[0].lower() not in _UNDONE],
+        headers=[pair for pair in pairs if pair[0].lower() not in undone],
     )
     response.status = reply.status_code  # any: only what a Worker makes is limited
     response.url, response.redirected = str(reply.url), bool(reply.history)

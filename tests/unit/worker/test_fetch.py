@@ -96,6 +96,12 @@ async def test_a_compressed_body_is_given_plain_without_the_headers_of_the_compr
     assert not response.headers.has("content-length")
 
 
+async def test_the_length_of_a_response_is_given() -> None:
+    async with serving(reply("200 OK", body=b"hello")) as (url, _):
+        response = await fetch(url)
+    assert response.headers.get("content-length") == "5"
+
+
 async def test_redirects_are_followed_or_given() -> None:
     moved = reply("302 Found", "location: /there")
     async with serving(moved, reply("200 OK", body=b"there"), moved) as (url, _):

@@ -102,6 +102,22 @@ async def test_the_framing_that_a_response_asks_for_is_the_servers() -> None:
     assert "transfer-encoding" not in answer.headers
 
 
+async def test_an_answer_to_head_without_a_body_has_no_length() -> None:
+    def fetch(_self: object, request: Request) -> Response:
+        return Response("abc" if request.url.endswith("/body") else None)
+
+    worker = worker_of(class_with(fetch))
+    assert "content-length" not in (await ask(worker, "HEAD")).headers
+    assert (await ask(worker, "HEAD", "/body")).headers["content-length"] == "3"
+
+
+async def test_the_date_of_a_response_that_is_passed_on_is_the_servers() -> None:
+    def fetch(_self: object, _request: Request) -> Response:
+        return Response("abc", headers={"Date": "Thu, 01 Jan 1970 00:00:00 GMT"})
+
+    assert "date" not in (await ask(worker_of(class_with(fetch)))).headers
+
+
 async def test_a_header_that_cannot_be_sent_gives_500_with_the_traceback() -> None:
     def fetch(_self: object, _request: Request) -> Response:
         return Response("abc", headers={"a b": "1"})
