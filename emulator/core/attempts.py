@@ -84,14 +84,8 @@ def abandoned(decision: Decision, step: StepState) -> None:
 
 def come_back(decision: Decision) -> None:
     """The code rests. Steps that it had cancelled, and asks for again, are tried again when they are due."""
-    state = decision.state
-    for step in list(state.open.values()):
-        if (
-            step.key.kind is StepKind.DO
-            and step.abandoned
-            and not step.in_flight
-            and step.key in state.life.requested
-        ):
+    for step in _asked_for(decision):
+        if step.abandoned and not step.in_flight:
             if step.due_ms is not None and not _is_due(decision, step):
                 decision.arm(step.key, step.due_ms)
             else:
@@ -177,14 +171,19 @@ def retry_due(decision: Decision, step: StepState) -> None:
 
 def start_due_retries(decision: Decision) -> None:
     """Begin the retries whose delay was over while there was no slot for them."""
-    state = decision.state
-    for step in list(state.open.values()):
-        if (
-            step.key.kind is StepKind.DO
-            and step.key in state.life.requested
-            and _is_due(decision, step)
-        ):
+    for step in _asked_for(decision):
+        if _is_due(decision, step):
             start_attempt(decision, step)
+
+
+def _asked_for(decision: Decision) -> list[StepState]:
+    """The steps that have not ended, and that the code asks for; by age."""
+    state = decision.state
+    return [
+        step
+        for step in state.open.values()
+        if step.key.kind is StepKind.DO and step.key in state.life.requested
+    ]
 
 
 def _is_current(decision: Decision, key: StepKey, attempt: int) -> bool:
