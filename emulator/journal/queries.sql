@@ -17,6 +17,10 @@ PRAGMA journal_mode = WAL;
 PRAGMA foreign_keys = ON;
 PRAGMA temp_store = MEMORY;
 
+-- prepare_inline
+PRAGMA synchronous = NORMAL;
+PRAGMA wal_autocheckpoint = 0;
+
 -- check
 PRAGMA quick_check(1);
 
@@ -162,7 +166,7 @@ INSERT INTO whole_commit (deleted, cuts, created, updated, entries, received, ta
 VALUES
 
 -- commit_streams
-INSERT INTO stream_commit (cleared, chunks, closed) VALUES (:cleared, :chunks, :closed);
+INSERT INTO stream_commit (cleared, chunks, closed) VALUES (?, ?, ?);
 
 -- append
 INSERT INTO entry (number, seq, event, at_ms, step, body) VALUES

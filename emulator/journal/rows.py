@@ -403,9 +403,9 @@ def _stream_rows(commit: StreamCommit | None) -> _CommitRows:
     return {"cleared": commit.cleared, "chunks": chunks, "closed": commit.closed}
 
 
-def streams_to_json(commit: StreamCommit) -> dict[str, str]:
-    """Encode what a commit does to streams, and to nothing else: it is never too long for a text."""
-    return {name: to_json(rows) for name, rows in _stream_rows(commit).items()}
+def streams_to_columns(commit: StreamCommit) -> list[str]:
+    """The columns of `stream_commit`, of a commit to streams and nothing else: it is never too long for a text."""
+    return [to_json(rows) for rows in _stream_rows(commit).values()]
 
 
 def states_from_json(text: str) -> dict[tuple[int, str], StreamState]:

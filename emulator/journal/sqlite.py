@@ -2,31 +2,28 @@
 
 Theory of operation
 ===================
-Every write and every read is one SQL statement, hence one call of aiosqlite: one hop to its thread and back. A
-statement is its own transaction, so no transaction is ever open between two calls; calls that overlap cannot come
-between one another's parts; and a caller that is cancelled leaves a statement that still happens as a whole, on a
-connection that is free right after. A commit is an insertion into a view, whose trigger does the rest (see
+Every write and every read is one SQL statement, hence one call of aiosqlite: one hop to its thread and back; small
+commits are spared the hop (see `connections`). A statement is its own transaction, so no transaction is ever open
+between two calls; calls that overlap cannot come between one another's parts; and a caller that is cancelled leaves a
+statement that still happens as a whole, on a connection that is free right after. A commit is an insertion into a view, whose trigger does the rest (see
 `queries.sql`). Only instances that are too large for one statement are read by several (see `loading`), and no commit
 comes between those.
 
-What the engine asks goes over the connection that writes, and is answered in the order of the calls. Listings have a
+What the engine asks goes over the connection that writes, and sees every commit that has returned. Listings have a
 connection of their own, so that a long one does not hold up commits.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-import threading
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import aiosqlite
-
 from emulator.domain.entries import EventReceived
 from emulator.domain.status import InstanceStatus
-from emulator.errors import JournalCorrupt, JournalUnavailable, StorageError
+from emulator.errors import JournalCorrupt, JournalUnavailable
+from emulator.journal.connections import InlineWriter, clear_errors, connect, reach
 from emulator.journal.loading import Loading
 from emulator.journal.lock import JournalLock, file_id
 from emulator.journal.port import Commit, EntryRow, TickRow
@@ -42,7 +39,7 @@ from emulator.journal.rows import (
     numbered_keys_from_json,
     page_from_row,
     states_from_json,
-    streams_to_json,
+    streams_to_columns,
     timers_from_json,
     to_json,
 )
@@ -50,7 +47,9 @@ from emulator.journal.schema import STATEMENTS, inspect, migrate
 from emulator.journal.sqlite_codes import SqliteCodes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Sequence
+    from collections.abc import Collection, Sequence
+
+    import aiosqlite
 
     from emulator.domain.hooks import HookRecord, TokenKey
     from emulator.domain.instance import InstanceKey
@@ -79,61 +78,6 @@ _MOST_ENTRIES = 5_000
 _MOST_ROWS = 100
 """How many rows that have a value each are read at a time: then they are no text that is too long for SQLite."""
 
-_BUSY_TIMEOUT_S = 30.0
-"""How long another process, such as the sqlite3 shell, may hold the write lock."""
-
-_ADVICE = {
-    sqlite3.SQLITE_FULL: "the disk is full. Make room and start again",
-    sqlite3.SQLITE_READONLY: "it cannot be written. Allow it, or choose another folder with --persist-to",
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened. Allow it, or choose another folder with --persist-to",
-    sqlite3.SQLITE_IOERR: "the disk fails. Check it, or choose another folder with --persist-to",
-    sqlite3.SQLITE_BUSY: "another program holds its write lock. Close that program and start again",
-}
-
-
-def _storage_error(error: sqlite3.Error, where: str) -> StorageError:
-    # Errors of the Python module itself, such as a text that is too long, carry no code.
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    if code in _ADVICE:
-        return JournalUnavailable(f"The journal {where}: {_ADVICE[code]} (SQLite: {error}).")
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return JournalCorrupt(
-            f"The journal {where} is damaged, or is not a SQLite file (SQLite: {error}). "
-            "Restore it, or choose another folder with --persist-to."
-        )
-    return StorageError(f"The journal {where} refused a statement (SQLite: {error}).")
-
-
-def _reach(where: str) -> None:
-    """Make sure that the file can be opened, or made.
-
-    A connection that fails to open ends its thread without waiting for it; where the loop ends first, that thread
-    dies with a traceback. So it is found out before.
-    """
-    try:
-        Path(where).open("ab").close()
-    except OSError as error:
-        raise JournalUnavailable(
-            f"The journal {where} cannot be opened: {error.strerror}. "
-            "Allow it, or choose another folder with --persist-to."
-        ) from error
-
-
-def _connection(where: str) -> aiosqlite.Connection:
-    """A connection whose thread does not keep a program alive that has ended without closing it.
-
-    Threads inherit that from the thread that makes them, and aiosqlite has no option for it.
-    """
-    made: list[aiosqlite.Connection] = []
-
-    def make() -> None:
-        made.append(aiosqlite.connect(where, timeout=_BUSY_TIMEOUT_S, isolation_level=None))
-
-    maker = threading.Thread(target=make, daemon=True)
-    maker.start()
-    maker.join()
-    return made[0]
-
 
 class SqliteJournal:
     """A journal in the file `path`, or in memory.
@@ -147,10 +91,11 @@ class SqliteJournal:
         self._path = Path(path).resolve()
         self._file: tuple[int, int] | None = None
         self._lock = JournalLock(path) if isinstance(path, Path) else None
-        self._synchronous = "FULL" if full_durability else "NORMAL"
+        self._full_durability = full_durability
         self._opened = AsyncExitStack()
         self._writer: aiosqlite.Connection | None = None
         self._reader: aiosqlite.Connection | None = None
+        self._inline: InlineWriter | None = None
         self._loading = Loading()
         self._alone = asyncio.Lock()
         self.codes = SqliteCodes(self._fetch)
@@ -162,14 +107,17 @@ class SqliteJournal:
             if self._lock is not None:
                 self._lock.acquire()
                 opened.callback(self._lock.release)
-                _reach(self._where)
-            with self._clear_errors():
-                writer = await opened.enter_async_context(_connection(self._where))
+                reach(self._where)
+            with clear_errors(self._where):
+                writer = await opened.enter_async_context(connect(self._where))
                 await self._prepare(writer)
                 reader = writer
                 if self._lock is not None:
-                    reader = await opened.enter_async_context(_connection(self._where))
+                    reader = await opened.enter_async_context(connect(self._where))
                     await reader.execute_fetchall("PRAGMA query_only = ON")
+            if self._lock is not None and not self._full_durability:
+                self._inline = InlineWriter(self._where)
+                opened.callback(self._inline.close)
             self._writer, self._reader = writer, reader
             self._file = file_id(self._path)
             self._opened = opened.pop_all()
@@ -177,8 +125,8 @@ class SqliteJournal:
     async def close(self) -> None:
         """Close the file and release the lock. Idempotent."""
         opened, self._opened = self._opened, AsyncExitStack()
-        self._writer = self._reader = None
-        with self._clear_errors():
+        self._writer = self._reader = self._inline = None
+        with clear_errors(self._where):
             await opened.aclose()
 
     def publish_port(self, port: int) -> None:
@@ -202,13 +150,13 @@ class SqliteJournal:
         if _only_logs(commit):
             # What a step does most: half the time of the whole.
             sql = STATEMENTS["append"] + ", ".join([_ENTRY] * len(commit.entries))
-            await self._run(self._writer, sql, entries_to_columns(commit.entries))
+            await self._write(sql, entries_to_columns(commit.entries))
         elif commit.streams is not None and commit == Commit(streams=commit.streams):
-            await self._fetch("commit_streams", **streams_to_json(commit.streams))
+            await self._write(STATEMENTS["commit_streams"], streams_to_columns(commit.streams))
         else:
             columns = commit_to_columns(commit)
             rows = [_COMMIT] * (len(columns) // _COMMIT.count("?"))
-            await self._run(self._writer, STATEMENTS["commit"] + ", ".join(rows), columns)
+            await self._write(STATEMENTS["commit"] + ", ".join(rows), columns)
 
     async def last_number(self) -> int:
         """The highest number ever given."""
@@ -397,7 +345,8 @@ class SqliteJournal:
     async def _prepare(self, writer: aiosqlite.Connection) -> None:
         version = await inspect(writer, self._where)
         await writer.executescript(STATEMENTS["prepare"])
-        await writer.execute_fetchall(f"PRAGMA synchronous = {self._synchronous}")
+        synchronous = "FULL" if self._full_durability else "NORMAL"
+        await writer.execute_fetchall(f"PRAGMA synchronous = {synchronous}")
         [(verdict,)] = await writer.execute_fetchall(STATEMENTS["check"])
         if verdict != "ok":
             raise JournalCorrupt(
@@ -428,6 +377,10 @@ class SqliteJournal:
     async def _listing(self, sql: str, **parameters: object) -> list[Any]:
         return await self._run(self._reader, sql, parameters)
 
+    async def _write(self, sql: str, parameters: Sequence[object]) -> None:
+        if self._inline is None or not self._inline.writes(sql, parameters):
+            await self._run(self._writer, sql, parameters)
+
     async def _run(
         self,
         connection: aiosqlite.Connection | None,
@@ -436,25 +389,16 @@ class SqliteJournal:
     ) -> list[Any]:
         if connection is None:
             raise JournalUnavailable(f"The journal {self._where} is not open.")
-        try:
+        with clear_errors(self._where):
             # aiosqlite's annotation says a sequence, SQLite takes names as well.
             return list(await connection.execute_fetchall(sql, parameters))
-        except sqlite3.Error as error:
-            raise _storage_error(error, self._where) from error
 
     async def _script(self, sql: str) -> None:
         """Run a pragma to its end: of one that answers nothing `execute` makes the first step only, here a page."""
         if self._writer is None:
             raise JournalUnavailable(f"The journal {self._where} is not open.")
-        with self._clear_errors():
+        with clear_errors(self._where):
             await self._writer.executescript(sql)
-
-    @contextmanager
-    def _clear_errors(self) -> Generator[None, None, None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise _storage_error(error, self._where) from error
 
 
 def _only_logs(commit: Commit) -> bool:

@@ -9,8 +9,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,8 +19,10 @@ import pytest
 from emulator.domain.entries import (
     FACTS,
     STEP_KINDS,
+    AttemptFailed,
     AttemptStarted,
     Entry,
+    Failure,
     WorkflowQueued,
 )
 from emulator.domain.instance import Creation, InstanceKey
@@ -147,6 +150,32 @@ async def journal(path: Path) -> AsyncIterator[SqliteJournal]:
     await opened.close()
 
 
+def connections(journal: SqliteJournal) -> list[Callable[[str], Awaitable[list[Any]]]]:
+    """What runs a statement on each of the connections that write."""
+    writer, inline = journal._writer, journal._inline  # pyright: ignore[reportPrivateUsage]
+    assert writer is not None
+
+    async def there(sql: str) -> list[Any]:
+        return list(await writer.execute_fetchall(sql))
+
+    async def here(sql: str) -> list[Any]:
+        assert inline is not None
+        return inline._connection.execute(sql).fetchall()  # pyright: ignore[reportPrivateUsage]
+
+    return [there] if inline is None else [there, here]
+
+
+def takes_a_thread(journal: SqliteJournal, commit: Commit) -> bool:
+    """Whether this commit is not made at once. It is made all the same."""
+    asked = journal.commit(commit)
+    try:
+        asked.send(None)
+    except StopIteration:
+        return False
+    asked.close()
+    return True
+
+
 async def refusal(path: Path, kind: type[StorageError]) -> str:
     with pytest.raises(kind) as caught:
         await SqliteJournal(path).open()
@@ -179,14 +208,42 @@ async def test_the_file_is_in_wal_mode_and_can_shrink(
 ) -> None:
     journal = SqliteJournal(path, full_durability=full_durability)
     await journal.open()
-    writer = journal._writer  # pyright: ignore[reportPrivateUsage]
-    assert writer is not None
+    names = ("journal_mode", "auto_vacuum", "synchronous", "foreign_keys")
     found = [
-        next(iter(await writer.execute_fetchall(f"PRAGMA {name}")))[0]
-        for name in ("journal_mode", "auto_vacuum", "synchronous", "foreign_keys")
+        [(await connection(f"PRAGMA {name}"))[0][0] for name in names]
+        for connection in connections(journal)
     ]
     await journal.close()
-    assert found == ["wal", 2, expected, 1]
+    assert len(found) == (1 if full_durability else 2)
+    assert all(each == ["wal", 2, expected, 1] for each in found)
+
+
+async def test_a_small_commit_is_made_at_once_and_a_long_one_beside_the_loop(
+    journal: SqliteJournal,
+) -> None:
+    assert not takes_a_thread(journal, created())
+    assert not takes_a_thread(journal, attempt(1))
+    many = [row for seq in range(2, 1_002) for row in attempt(seq).entries]
+    assert takes_a_thread(journal, Commit(entries=many))
+    large = Entry(1, STEP, AttemptFailed(1, Failure("Error", "x" * 10_000)))
+    assert takes_a_thread(journal, Commit(entries=[EntryRow(1, 1_002, large)]))
+    assert await seqs(journal) == list(range(1, 1_003))
+
+
+async def test_with_full_durability_no_commit_holds_up_the_loop(path: Path) -> None:
+    journal = SqliteJournal(path, full_durability=True)
+    await journal.open()
+    assert takes_a_thread(journal, created())
+    await journal.close()
+
+
+async def test_small_commits_do_not_keep_the_file_from_its_checkpoints(
+    journal: SqliteJournal, path: Path
+) -> None:
+    await journal.commit(created())
+    await commit_attempts(journal, 3_000)
+    written_ahead = path.with_name(path.name + "-wal").stat().st_size
+    assert written_ahead < 2 * 1_000 * 4_096
 
 
 async def test_a_commit_that_contradicts_the_journal_leaves_nothing(
@@ -347,20 +404,25 @@ async def test_a_path_that_is_a_folder_is_refused(path: Path) -> None:
     assert "cannot be opened" in await refusal(path, JournalUnavailable)
 
 
+@pytest.mark.parametrize("full_durability", [False, True])
 @pytest.mark.parametrize(
     ("limit", "words"),
     [("max_page_count = 1", "Make room"), ("query_only = ON", "cannot be written")],
 )
 async def test_a_full_disk_and_a_read_only_file_say_what_to_do(
-    journal: SqliteJournal, path: Path, limit: str, words: str
+    path: Path, limit: str, words: str, full_durability: bool
 ) -> None:
+    journal = SqliteJournal(path, full_durability=full_durability)
+    await journal.open()
     await journal.commit(created())
-    writer = journal._writer  # pyright: ignore[reportPrivateUsage]
-    assert writer is not None
-    await writer.execute_fetchall(f"PRAGMA {limit}")
+    for connection in connections(journal):
+        await connection(f"PRAGMA {limit}")
     with pytest.raises(JournalUnavailable, match=words) as caught:
         await commit_attempts(journal, 2_000)
     assert str(path) in caught.value.message
+    written = await seqs(journal)
+    await journal.close()
+    assert written == list(range(1, len(written) + 1))
 
 
 async def test_a_journal_that_is_not_open_says_so(path: Path) -> None:
