@@ -21,7 +21,7 @@ import signal
 import socket
 import sys
 import threading
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -135,8 +135,10 @@ class _Process:
             return 1  # the engine has said why
         server.should_exit = True
         await asyncio.wait((serving,), timeout=ANSWERING_GRACE_S)
-        server.force_exit = True
-        await serving
+        # Since Python 3.12 uvicorn waits for every connection, also when it is forced to exit.
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
         return 0
 
     def _heed_signals(self, loop: asyncio.AbstractEventLoop, stopped: asyncio.Event) -> None:

@@ -27,6 +27,16 @@ class Default(WorkerEntrypoint):
     async def fetch(self, request):
         return Response("first")
 """
+AS_SINCE_PYTHON_3_12 = """
+import asyncio
+
+
+async def wait_for_connections(self):
+    await asyncio.Event().wait()  # those of this test end with the process
+
+
+asyncio.Server.wait_closed = wait_for_connections
+"""
 STREAM = "/cdn-cgi/explorer/api/workflows/orders/instances/o-1/subscribe"
 
 
@@ -45,10 +55,11 @@ async def test_another_process_starts_follows_and_signals_a_workflow(tmp_path: P
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("code", [ENTRY, AS_SINCE_PYTHON_3_12 + ENTRY])
 async def test_a_signal_ends_open_streams_and_the_process_at_once(
-    tmp_path: Path, signal_number: signal.Signals
+    tmp_path: Path, signal_number: signal.Signals, code: str
 ) -> None:
-    with dev(write_project(tmp_path, ENTRY)) as server:
+    with dev(write_project(tmp_path, code)) as server:
         async with (
             HttpWorkflow(server.url, "orders") as orders,
             httpx.AsyncClient(timeout=PATIENCE_S) as client,
