@@ -232,7 +232,7 @@ def _definition(
 ) -> WorkflowDefinition:
     success_ms, error_ms = (
         default_retention_ms if given_ms is None else given_ms
-        for given_ms in (workflow.default_retention.success_ms, workflow.default_retention.error_ms)
+        for given_ms in (workflow.success_retention_ms, workflow.error_retention_ms)
     )
     return WorkflowDefinition(
         workflow.name,

@@ -2,6 +2,6 @@
 
 from wrangler_compat.config.load import load_config
 from wrangler_compat.config.locate import find_config
-from wrangler_compat.config.model import Retention, WorkerConfig, WorkflowConfig
+from wrangler_compat.config.model import WorkerConfig, WorkflowConfig
 
-__all__ = ["Retention", "WorkerConfig", "WorkflowConfig", "find_config", "load_config"]
+__all__ = ["WorkerConfig", "WorkflowConfig", "find_config", "load_config"]

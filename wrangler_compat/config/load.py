@@ -21,7 +21,7 @@ from emulator.domain.limits import (
 from emulator.errors import InvalidCron, InvalidRetention
 from wrangler_compat.config.document import read_document
 from wrangler_compat.config.locate import find_config
-from wrangler_compat.config.model import Retention, WorkerConfig, WorkflowConfig
+from wrangler_compat.config.model import WorkerConfig, WorkflowConfig
 from wrangler_compat.config.reading import Reader, given_text
 from wrangler_compat.config.schema import (
     SETTINGS,
@@ -46,13 +46,14 @@ _LOOKS_ALIKE = 0.8
 _OWN_PACKAGES = ("bindings", "emulator", "wrangler_compat")
 """What the emulator is made of; these are imported before anything of the project's."""
 
-_SETTING_OF_FIELD = {
-    "step_limit": "limits",
-    "concurrency_limit": "concurrency",
-    "schedules": "schedules",
-    "default_retention": "default_retention",
+_SETTING_OF_FIELD: dict[str, tuple[str, ...]] = {
+    "step_limit": ("limits",),
+    "concurrency_limit": ("concurrency",),
+    "schedules": ("schedules",),
+    "success_retention_ms": ("default_retention", "success_retention"),
+    "error_retention_ms": ("default_retention", "error_retention"),
 }
-"""The key that sets a field of a `WorkflowConfig`."""
+"""The key that sets a field of a `WorkflowConfig`, from the workflow's entry."""
 
 _UNSET: dict[str, object] = {each.name: each.default for each in fields(WorkflowConfig)}
 
@@ -204,22 +205,20 @@ class _Loading:
                 f"{MAX_INSTANCE_STEPS:,}. This configuration may not work when deployed.",
             )
         schedules = self._crons(entry.schedules or [], (*at, "schedules"))
+        retention = entry.default_retention or DefaultRetention()
+        retention_at = (*at, "default_retention")
         return WorkflowConfig(
             name=entry.name,
             class_name=class_name,
             step_limit=step_limit,
             concurrency_limit=entry.concurrency and entry.concurrency.limit,
             schedules=schedules,
-            default_retention=self._retention(
-                entry.default_retention or DefaultRetention(), (*at, "default_retention")
+            success_retention_ms=self._retention_ms(
+                retention.success_retention, (*retention_at, "success_retention")
             ),
-        )
-
-    def _retention(self, given: DefaultRetention, at: KeyPath) -> Retention:
-        """Read how long finished instances are kept."""
-        return Retention(
-            self._retention_ms(given.success_retention, (*at, "success_retention")),
-            self._retention_ms(given.error_retention, (*at, "error_retention")),
+            error_retention_ms=self._retention_ms(
+                retention.error_retention, (*retention_at, "error_retention")
+            ),
         )
 
     def _retention_ms(self, given: int | str | None, at: KeyPath) -> int | None:
@@ -286,8 +285,8 @@ class _Loading:
                 value = getattr(workflow, field)
                 if value != _UNSET[field] and settings.setdefault(field, value) != value:
                     self.reader.report(
-                        (*at, key),
-                        f'"{key}" of the workflow "{workflow.name}" is another one in an entry above: expected the same, '
+                        (*at, *key),
+                        f'"{key[-1]}" of the workflow "{workflow.name}" is another one in an entry above: expected the same, '
                         "or none.",
                     )
         return tuple(

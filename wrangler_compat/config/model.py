@@ -11,19 +11,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
-    """How long finished instances are kept; None: nothing is said."""
-
-    success_ms: int | None = None
-    error_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class WorkflowConfig:
     """A workflow that the Worker defines, or that it binds from another script.
 
     An entry of `exports` has no `binding`: it is reached by `ctx.exports.<class_name>`.
-    `script_name` is None where the Worker defines the workflow itself.
+    `script_name` is None where the Worker defines the workflow itself, a retention where nothing is said of it.
     """
 
     name: str
@@ -33,7 +25,8 @@ class WorkflowConfig:
     step_limit: int | None = None
     concurrency_limit: int | None = None
     schedules: tuple[str, ...] = ()
-    default_retention: Retention = Retention()
+    success_retention_ms: int | None = None
+    error_retention_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from emulator.domain.limits import DAY_MS
-from wrangler_compat.config import Retention, WorkerConfig, WorkflowConfig, load_config
+from wrangler_compat.config import WorkerConfig, WorkflowConfig, load_config
 
 FULL = """{
   "$schema": "node_modules/wrangler/config-schema.json",
@@ -76,7 +76,8 @@ def test_the_whole_of_what_is_read_is_resolved(shop: Path) -> None:
                 step_limit=500,
                 concurrency_limit=4,
                 schedules=("*/5 * * * *",),
-                default_retention=Retention(604_800_000, 60_000),
+                success_retention_ms=604_800_000,
+                error_retention_ms=60_000,
             ),
             WorkflowConfig(
                 name="refund", class_name="Refund", binding="REFUNDS", script_name="bank"
@@ -192,7 +193,7 @@ def test_a_retention_in_a_unit_that_does_not_exist_is_a_warning(
         '"workflows": [{ "name": "a", "binding": "A", "class_name": "K", '
         '"default_retention": { "success_retention": "3 dayz" } }]',
     )
-    assert config.workflows[0].default_retention.success_ms == 3
+    assert config.workflows[0].success_retention_ms == 3
     (warning,) = config.warnings
     assert warning.endswith('got "3 dayz"; there is no unit "dayz", so that is milliseconds.')
 
@@ -274,4 +275,18 @@ def test_what_one_entry_of_a_workflow_sets_holds_for_all_of_them(
     for workflow in config.workflows:
         assert (workflow.step_limit, workflow.concurrency_limit) == (3, 2)
         assert workflow.schedules == ("0 * * * *",)
-        assert workflow.default_retention.success_ms == DAY_MS
+        assert workflow.success_retention_ms == DAY_MS
+
+
+def test_two_entries_of_a_workflow_may_each_set_a_half_of_its_retention(
+    write_project: WriteProject,
+) -> None:
+    entry = '"name": "a", "class_name": "K", "default_retention"'
+    config = load_with(
+        write_project,
+        f'"workflows": [{{ "binding": "A", {entry}: {{ "success_retention": "1 day" }} }}, '
+        f'{{ "binding": "B", {entry}: {{ "error_retention": "2 days" }} }}]',
+    )
+    for workflow in config.workflows:
+        assert workflow.success_retention_ms == DAY_MS
+        assert workflow.error_retention_ms == 2 * DAY_MS
