@@ -256,3 +256,11 @@ def test_a_delivery_has_the_name_that_its_sender_gives_it(
 @every_sender
 def test_a_secret_is_not_shown(sender: Sender) -> None:
     assert SECRET not in repr(SCHEMES[sender.name])
+
+
+def test_a_token_beyond_ascii_is_compared_as_the_bytes_of_its_header() -> None:
+    sent = Headers(raw=[(b"x-token", "Schlüssel €".encode())])
+    request = SignedRequest(sent, BODY, NOW_S * 1000)
+    SharedToken("Schlüssel €", "X-Token").verify(request)
+    with pytest.raises(InvalidSignature):
+        SharedToken("Schlüssel", "X-Token").verify(request)
