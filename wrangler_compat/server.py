@@ -176,8 +176,9 @@ class Server:
         token = self._access.api_token
         if token is None:
             return True
-        given = headers.get("authorization", "")
-        return hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        is_right = hmac.compare_digest(given.encode(), token.encode())
+        return scheme.lower() == "bearer" and is_right  # in any case (RFC 9110: authentication)
 
     def _knows_password(self, headers: Headers) -> bool:
         """Whether a browser has sent the token as the password, under any name (RFC 7617)."""

@@ -151,13 +151,14 @@ async def test_a_server_for_others_takes_any_host_and_its_own_pages_only() -> No
 @pytest.mark.parametrize("path", [LOCAL, REMOTE])
 async def test_with_a_token_the_apis_want_it(path: str) -> None:
     async with emulated(Access(TOKEN)) as server:
-        for given in (None, "Bearer wrong", TOKEN, "Bearer s3crét"):
+        for given in (None, "Bearer wrong", TOKEN, f"Basic {TOKEN}", "Bearer s3crét"):
             given_headers = [] if given is None else [(b"authorization", given.encode())]
             response = await server.client.get(path, headers=httpx.Headers(given_headers))
             assert response.status_code == 403
             assert response.json()["errors"] == [{"code": 10000, "message": "Authentication error"}]
-        headers = {"authorization": f"Bearer {TOKEN}"}
-        assert (await server.client.get(path, headers=headers)).status_code == 200
+        for scheme in ("Bearer", "bearer"):
+            headers = {"authorization": f"{scheme} {TOKEN}"}
+            assert (await server.client.get(path, headers=headers)).status_code == 200
 
 
 async def test_with_a_token_the_inspector_wants_it_as_a_password() -> None:
