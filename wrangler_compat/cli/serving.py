@@ -44,6 +44,7 @@ from wrangler_compat.project import (
     journal_path,
     open_project,
 )
+from wrangler_compat.rest.chunk_stream import BrokenOff
 from wrangler_compat.server import Access
 
 log = logging.getLogger("workflow_emulator")
@@ -65,6 +66,7 @@ def serve(options: DevOptions) -> None:
     """
     config = load_config(options.directory, options.environment)
     log_to_stderr(access_log=options.access_log)
+    logging.getLogger("uvicorn.error").addFilter(_is_unforeseen)
     with ExitStack() as opened:
         sockets = _listen(options, config, opened)
         try:
@@ -168,6 +170,11 @@ class _UvicornServer(uvicorn.Server):
 
     def capture_signals(self) -> AbstractContextManager[None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         return nullcontext()
+
+
+def _is_unforeseen(record: logging.LogRecord) -> bool:
+    """Whether uvicorn tells what nobody has told yet: an answer that is broken off fails on purpose."""
+    return not (record.exc_info and isinstance(record.exc_info[1], BrokenOff))
 
 
 def _leave(code: int) -> None:

@@ -6,14 +6,15 @@ nobody, and one page is in memory.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 from typing import Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Send
 
 from bindings import wire
 from bindings.host import ChunkSource
@@ -22,6 +23,8 @@ from emulator.engine.reading import StreamReader
 from emulator.errors import EmulatorError, InvalidStream
 from emulator.timing.clock import Clock
 from wrangler_compat.rest.event_stream import HEARTBEAT, frame, with_silences
+
+log = logging.getLogger("workflow_emulator")
 
 _WHOLE: Final = re.compile("-?[0-9]{1,15}")
 
@@ -63,16 +66,32 @@ async def chunk_frames(source: ChunkSource, clock: Clock) -> AsyncIterator[bytes
 def plain_stream(reader: StreamReader, headers: Mapping[str, str]) -> Response:
     """The response that is the chunks and nothing else: bytes as they are, other values as lines of JSON."""
     headers = {"cache-control": "no-store", **headers}
-    return StreamingResponse(
-        _contents(reader), media_type="application/octet-stream", headers=headers
-    )
+    return BareStream(_contents(reader), media_type="application/octet-stream", headers=headers)
+
+
+class BrokenOff(ConnectionError):
+    """What has been sent of an answer is not the whole, and its client must not take it for that."""
+
+
+class BareStream(StreamingResponse):
+    """An answer of bytes that nothing is said with: an error can only break it off."""
+
+    async def stream_response(self, send: Send) -> None:
+        """Send what there is.
+
+        Raises:
+            BrokenOff: there is no more, but should be. Without a last message the server closes the connection.
+        """
+        try:
+            await super().stream_response(send)
+        except EmulatorError as error:
+            log.info("a stream that is read breaks off: %s", error.message)
+            raise BrokenOff(error.message) from error
 
 
 async def _contents(reader: StreamReader) -> AsyncIterator[bytes]:
-    # The answer has begun: what stops it can only end it.
-    with suppress(EmulatorError):
-        while chunks := await reader.more():
-            yield b"".join(_content(each.value) for each in chunks)
+    while chunks := await reader.more():
+        yield b"".join(_content(each.value) for each in chunks)
 
 
 def _content(stored: msgspec.Raw) -> bytes:

@@ -13,7 +13,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from emulator.domain.cron import parse_cron
@@ -38,6 +38,7 @@ from wrangler_compat.rest.answers import (
     remote_failure,
     success,
 )
+from wrangler_compat.rest.chunk_stream import BareStream
 from wrangler_compat.rest.event_stream import subscribe
 from wrangler_compat.rest.operations import Operations, encode_payload, version_id, workflow_id
 from wrangler_compat.rest.remote_document import remote_document
@@ -256,7 +257,7 @@ class _RemoteApi:
         detail = await self._operations.detail(key)
         streamed = streamed_output(detail, name, kind, attempt or None)
         if streamed is not None:
-            return StreamingResponse(
+            return BareStream(
                 read_output(self._engine, key, name, streamed),
                 media_type="application/octet-stream",
                 headers={"content-length": str(streamed.size_bytes), "cache-control": "no-store"},

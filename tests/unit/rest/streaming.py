@@ -8,6 +8,8 @@ from typing import Any
 
 import httpx
 
+from wrangler_compat.rest.chunk_stream import BrokenOff
+
 
 class StreamingTransport(httpx.AsyncBaseTransport):
     """Asks an application in this loop. A response that is closed is a client that has hung up."""
@@ -44,6 +46,8 @@ class StreamingTransport(httpx.AsyncBaseTransport):
     async def _serve(self, scope: Any, exchange: _Exchange) -> None:
         try:
             await self._app(scope, exchange.receive, exchange.send)
+        except BrokenOff:
+            exchange.is_broken_off = True
         finally:
             self.open_requests -= 1
             exchange.parts.put_nowait(None)
@@ -53,6 +57,7 @@ class _Exchange(httpx.AsyncByteStream):
     """One request and its answer, as the application and the client see them."""
 
     task: asyncio.Task[None]
+    is_broken_off = False
 
     def __init__(self, body: bytes) -> None:
         self.start: asyncio.Future[tuple[int, Any]] = asyncio.get_running_loop().create_future()
@@ -76,6 +81,8 @@ class _Exchange(httpx.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while (part := await self.parts.get()) is not None:
             yield part
+        if self.is_broken_off:
+            raise httpx.RemoteProtocolError("incomplete chunked read")
 
     async def aclose(self) -> None:
         self._hung_up.set()

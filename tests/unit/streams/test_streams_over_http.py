@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import pytest
 
 from bindings import WorkflowInstance, WorkflowStep, wire
 from bindings.http import HttpWorkflow
@@ -154,6 +155,18 @@ async def test_an_instance_that_goes_ends_its_streams_with_the_reason() -> None:
             await instance.delete()
             [end] = frames_of(b"".join([part async for part in answer.aiter_bytes()]))
         assert (end["event"], json.loads(end["data"])["type"]) == ("refused", "InstanceNotFound")
+
+
+@in_virtual_time
+async def test_a_plain_stream_that_stops_before_its_end_is_broken_off() -> None:
+    async with Project(letters) as project, served(project) as (client, instance):
+        url = f"{URL}/one/streams/default?startIndex=3"
+        async with client.stream("GET", url) as answer:
+            parts = answer.aiter_bytes()
+            assert await anext(parts) == b'"text"\n'
+            await instance.delete()
+            with pytest.raises(httpx.RemoteProtocolError):
+                await anext(parts)
 
 
 @in_virtual_time
