@@ -6,7 +6,7 @@ import importlib
 import sys
 from difflib import get_close_matches
 from io import TextIOWrapper
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -27,6 +27,16 @@ COMMANDS: Final = {
 
 class _LazyGroup(click.Group):
     """Commands that are imported on demand."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run one. Click itself takes Ctrl-C for a failure like others."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            from wrangler_compat.cli.following import INTERRUPTED
+
+            click.echo("\nAborted!", err=True)
+            sys.exit(INTERRUPTED)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Name them."""

@@ -60,6 +60,18 @@ def test_an_unknown_command_is_refused() -> None:
     assert "deploy" in result.output
 
 
+@pytest.mark.parametrize("command", [["workflows", "list"], ["hooks", "list"]])
+def test_control_c_is_told_from_a_failure(
+    monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    def page(_self: object, *_path: str, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("wrangler_compat.cli.client.Client.page", page)
+    result = CliRunner().invoke(main, command)
+    assert (result.exit_code, result.stderr) == (130, "\nAborted!\n")
+
+
 def test_help_imports_no_server() -> None:
     script = "\n".join(
         [
