@@ -24,6 +24,10 @@ from wrangler_compat.cli.wording import (
 EXIT_CODES: Final = {"complete": 0, "errored": 1, "terminated": 3}
 """How a command that has followed an instance to its end says how that was. 2 is a command line that is wrong."""
 
+REST_PER_LOOK: Final = 4
+"""How many times as long as a look has taken nobody looks again. A look at thousands of steps takes long, and an instance
+that is looked at after each of them would get nowhere."""
+
 _MARKS: Final = {
     "complete": "✓",
     "errored": "✗",

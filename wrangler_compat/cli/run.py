@@ -23,7 +23,7 @@ from emulator.domain.names import check_workflow_name
 from emulator.errors import EmulatorError, InvalidWorkflowName, WorkflowNotFound
 from wrangler_compat.cli.client_options import read_json
 from wrangler_compat.cli.following import INTERRUPTED
-from wrangler_compat.cli.progress import EXIT_CODES, Progress
+from wrangler_compat.cli.progress import EXIT_CODES, REST_PER_LOOK, Progress
 from wrangler_compat.cli.reporting import HeldLog, held_log, log_to_stderr, user_traceback
 from wrangler_compat.cli.wording import Json, pretty, sentences
 
@@ -167,20 +167,28 @@ async def _to_its_end(operations: Operations, key: InstanceKey, log: HeldLog) ->
     from emulator.projection.rendering import remote_detail
     from wrangler_compat.rest.operations import version_id
 
-    engine = operations.engine
+    engine, clock = operations.engine, operations.clock
     version = version_id(engine.definition(key.workflow))
     progress = Progress(lambda line: click.echo(line, err=True))
-    with engine.feed.watch(key) as watch:
-        loop = asyncio.get_running_loop()
-        log.wake = lambda: loop.call_soon_threadsafe(watch.notify)
-        while True:
-            records = log.take()
-            detail = remote_detail(await operations.detail(key), version)
-            progress.show(detail)
-            log.tell(records)
-            if detail["status"] in EXIT_CODES:
-                return detail
-            await watch.changed()
+    ended = asyncio.ensure_future(engine.until(key, lambda state: state.is_terminal or None))
+    try:
+        with engine.feed.watch(key) as watch:
+            loop = asyncio.get_running_loop()
+            log.wake = lambda: loop.call_soon_threadsafe(watch.notify)
+            while True:
+                began_ms = clock.now_ms()
+                records = log.take()
+                detail = remote_detail(await operations.detail(key), version)
+                progress.show(detail)
+                log.tell(records)
+                if detail["status"] in EXIT_CODES:
+                    return detail
+                rest_ms = REST_PER_LOOK * (clock.now_ms() - began_ms)
+                await watch.changed()
+                await asyncio.wait((ended,), timeout=rest_ms / 1000)
+    finally:
+        if not ended.cancel():
+            ended.exception()  # that it was deleted: looking at it tells that, too
 
 
 def _interrupted(_: int, __: FrameType | None) -> None:
