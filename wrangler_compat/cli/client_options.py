@@ -87,7 +87,13 @@ def read_json(given: str, what: str) -> Any:
     """See `json_value`. `what` names it in errors."""
     text = _text_of(given, what)
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=_refuse_constant)
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = json.dumps(error.object[error.start : error.end])
+        raise click.ClickException(
+            f"{what} has a text that is none in UTF-8: {half[:80]} is half of a character."
+        ) from None
     except json.JSONDecodeError as error:
         line = [*text.splitlines(), ""][error.lineno - 1].strip()
         raise click.ClickException(
@@ -95,6 +101,7 @@ def read_json(given: str, what: str) -> Any:
         ) from None
     except (ValueError, RecursionError) as error:
         raise click.ClickException(f"{what} is not JSON: {error}") from None
+    return value
 
 
 def _text_of(value: str, what: str) -> str:

@@ -107,6 +107,14 @@ def test_params_that_are_not_json_are_refused_before_anything_starts(
     assert "Instances none" in emulator.says("describe", "echo")
 
 
+@pytest.mark.parametrize("given", [r'"\ud83d"', r'{"a": ["x\ud83d"]}'])
+def test_half_a_character_is_refused_where_it_was_typed(emulator: Served, given: str) -> None:
+    assert emulator.refuses("trigger", "echo", given) == (
+        r'Error: PARAMS has a text that is none in UTF-8: "\ud83d" is half of a character.'
+    )
+    assert "Instances none" in emulator.says("describe", "echo")
+
+
 def test_params_that_cannot_be_read_are_refused(emulator: Served, tmp_path: Path) -> None:
     said = emulator.refuses("trigger", "echo", f"@{tmp_path / 'absent'}")
     assert said.startswith("Error: PARAMS cannot be read from @")
