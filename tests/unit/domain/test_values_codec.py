@@ -347,8 +347,9 @@ def test_the_size_of_a_small_value_is_that_of_its_text(value: object) -> None:
     ],
 )
 def test_damaged_text_is_reported_as_a_corrupt_journal(text: bytes) -> None:
-    with pytest.raises(JournalCorrupt, match="does not decode"):
-        decode(msgspec.Raw(text))
+    for read in (decode, plain):
+        with pytest.raises(JournalCorrupt, match="does not decode"):
+            read(msgspec.Raw(text))
 
 
 def test_a_decoded_value_is_a_copy() -> None:
@@ -370,6 +371,10 @@ def test_a_decoded_value_is_a_copy() -> None:
         ([math.nan, math.inf, -math.inf], [None, None, None]),
         (2**53 - 1, 2**53 - 1),
         (2**53, "[BigInt(9007199254740992)]"),
+        ([1.0, {"a": -(2**53)}], [1.0, {"a": "[BigInt(-9007199254740992)]"}]),
+        ({"a": {"b": [b""]}}, {"a": {"b": ["[Uint8Array(0 bytes)]"]}}),
+        ("4000123412341234", "4000123412341234"),
+        ([0.30000000000000004, 1e300, 10**15], [0.30000000000000004, 1e300, 10**15]),
         (-(2**70), f"[BigInt({-(2**70)})]"),
         ({1: "one"}, {}),
         ({"$": 1}, {"$": 1}),
