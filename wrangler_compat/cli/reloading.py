@@ -5,7 +5,6 @@ A reload is a kill and a recovery, the path that every start takes: nothing is h
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ import click
 from watchfiles import Change, DefaultFilter, watch
 
 from wrangler_compat.cli.options import DevOptions
+from wrangler_compat.cli.stopping import heed_signals
 from wrangler_compat.config import find_config
 from wrangler_compat.project import STATE_FOLDER
 
@@ -48,8 +48,7 @@ def serve_and_reload(options: DevOptions) -> None:
     def stop(_: int, __: FrameType | None) -> None:
         stopped.set()
 
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signal_number, stop)
+    heed_signals(stop)
     child = _start()
     try:
         for changes in watch(

@@ -17,7 +17,6 @@ import asyncio
 import errno
 import logging
 import os
-import signal
 import socket
 import sys
 import threading
@@ -35,6 +34,7 @@ from emulator.timing.stall import watching
 from wrangler_compat.cli.connection import PatientConnection
 from wrangler_compat.cli.options import DevOptions
 from wrangler_compat.cli.reporting import log_to_stderr
+from wrangler_compat.cli.stopping import heed_signals
 from wrangler_compat.config import WorkerConfig, load_config
 from wrangler_compat.inspector.urls import HOME as INSPECTOR
 from wrangler_compat.project import (
@@ -153,8 +153,7 @@ class _Process:
                 watchdog.start()
             loop.call_soon_threadsafe(stopped.set)
 
-        for signal_number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(signal_number, stop)
+        heed_signals(stop)
 
 
 class _UvicornServer(uvicorn.Server):

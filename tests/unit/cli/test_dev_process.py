@@ -7,6 +7,7 @@ import signal
 import socket
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.unit.cli.process import ENTRY, PATIENCE_S, WRANGLER, dev, fails, write_project
@@ -150,7 +151,15 @@ def test_others_may_connect_only_with_a_token(tmp_path: Path) -> None:
     assert "--api-token" in said
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+HANGING_UP = pytest.param(
+    signal.SIGHUP,
+    marks=pytest.mark.skipif(
+        signal.getsignal(signal.SIGHUP) is signal.SIG_IGN, reason="the tests run under nohup"
+    ),
+)
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM, HANGING_UP])
 def test_it_ends_at_once_whatever_user_code_does(tmp_path: Path, signal_number: int) -> None:
     with dev(write_project(tmp_path, entry=STUBBORN)) as server:
         server.post(INSTANCES, {"id": "o-1"})
@@ -260,6 +269,15 @@ def test_reload_starts_anew_when_a_file_changes(tmp_path: Path) -> None:
         assert "1 unfinished instance will go on" in server.said
         assert server.get("/").text == "second"
         assert server.end() == 0
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, HANGING_UP])
+def test_reload_leaves_no_process_behind(tmp_path: Path, signal_number: int) -> None:
+    folder = write_project(tmp_path)
+    with dev(folder, "--reload") as server:
+        assert server.end(signal_number) == 0
+        with pytest.raises(httpx.ConnectError):
+            server.get("/")
 
 
 def test_reload_outlives_code_that_does_not_import(tmp_path: Path) -> None:
