@@ -6,15 +6,16 @@ A statement usually travels to the thread of aiosqlite and back. On a machine wi
 times what a small commit does (two threads are woken), and an instance whose steps follow one another pays it twice a
 step. With `synchronous = NORMAL` a commit does not wait for the disk: it is a copy into the memory of the operating
 system. So `InlineWriter` makes small commits on the loop's own thread, over a connection of its own, and leaves to the
-other thread whatever could hold up the loop: long statements, locks that somebody else holds, and checkpoints, which do
-wait for the disk.
+other thread whatever could hold up the loop: long statements, locks that somebody else holds, checkpoints, which do wait
+for the disk, and the commit after each, which may begin the file of the log anew and waits as well. A checkpoint is the
+only thing that writes the file itself, so the time of that tells.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,26 +114,33 @@ def _code(error: sqlite3.Error) -> int:
 class InlineWriter:
     """Makes small commits at once, on the thread of its caller; of a file that is open, and with NORMAL durability."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, written_ns: int) -> None:
         self._where = where
+        self._written_ns = written_ns
         self._in_a_row = 0
-        with clear_errors(where):
+        with clear_errors(where), ExitStack() as opened:
             self._connection = sqlite3.connect(where, timeout=0, isolation_level=None)
-            self._connection.executescript(STATEMENTS["prepare"])
-            self._connection.executescript(STATEMENTS["prepare_inline"])
-            self._connection.executescript(STATEMENTS["whole_commit"])
+            opened.callback(self._connection.close)
+            # Nothing that takes the lock of the file: another program may have it.
+            for name in ("prepare_writer", "prepare_inline", "whole_commit"):
+                self._connection.executescript(STATEMENTS[name])
+            opened.pop_all()
 
     def close(self) -> None:
         """Close its connection."""
         self._connection.close()
 
-    def writes(self, sql: str, parameters: Sequence[object]) -> bool:
+    def writes(self, sql: str, parameters: Sequence[object], written_ns: int) -> bool:
         """Make this commit, if it is a small one and nothing is in its way; whether it has.
+
+        `written_ns` says when the file itself was last written.
 
         Raises:
             StorageError: SQLite refuses it. Nothing is written.
         """
-        if _is_long(sql, parameters) or self._in_a_row == _INLINE_COMMITS:
+        is_first = written_ns != self._written_ns
+        self._written_ns = written_ns
+        if is_first or self._in_a_row == _INLINE_COMMITS or _is_long(sql, parameters):
             self._in_a_row = 0
             return False
         self._in_a_row += 1

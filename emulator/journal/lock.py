@@ -112,13 +112,13 @@ class JournalLock:
         return f"{self._journal} is in use by {who}; stop it or choose another folder with --persist-to."
 
 
-def file_id(path: Path) -> tuple[int, int] | None:
-    """Which file has that name; None if there is none, as for a journal in memory."""
+def file_state(path: Path) -> tuple[tuple[int, int] | None, int]:
+    """Which file has that name, and when it was last written; None and 0 if there is none, as for a journal in memory."""
     try:
         stat = path.stat()
     except FileNotFoundError:
-        return None
-    return stat.st_dev, stat.st_ino
+        return None, 0
+    return (stat.st_dev, stat.st_ino), stat.st_mtime_ns
 
 
 def _make_folder(folder: Path) -> None:

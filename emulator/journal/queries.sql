@@ -11,9 +11,11 @@ SELECT
     (SELECT user_version FROM pragma_user_version),
     (SELECT count(*) FROM sqlite_schema);
 
--- prepare
+-- prepare_file
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
+
+-- prepare_writer
 PRAGMA foreign_keys = ON;
 PRAGMA temp_store = MEMORY;
 

@@ -25,7 +25,7 @@ from emulator.domain.status import InstanceStatus
 from emulator.errors import JournalCorrupt, JournalUnavailable
 from emulator.journal.connections import InlineWriter, clear_errors, connect, reach
 from emulator.journal.loading import Loading
-from emulator.journal.lock import JournalLock, file_id
+from emulator.journal.lock import JournalLock, file_state
 from emulator.journal.port import Commit, EntryRow, TickRow
 from emulator.journal.rows import (
     StoredEntry,
@@ -75,6 +75,9 @@ _COMMIT = f"({', '.join('?' * 14)})"
 _MOST_ENTRIES = 5_000
 """How many entries it takes: SQLite allows 32,766 parameters."""
 
+_LARGE_PARAMS = 8_192
+"""Which parameters of an instance make its row one that takes long to write anew, in bytes."""
+
 _MOST_ROWS = 100
 """How many rows that have a value each are read at a time: then they are no text that is too long for SQLite."""
 
@@ -115,11 +118,11 @@ class SqliteJournal:
                 if self._lock is not None:
                     reader = await opened.enter_async_context(connect(self._where))
                     await reader.execute_fetchall("PRAGMA query_only = ON")
+            self._file, written_ns = file_state(self._path)
             if self._lock is not None and not self._full_durability:
-                self._inline = InlineWriter(self._where)
+                self._inline = InlineWriter(self._where, written_ns)
                 opened.callback(self._inline.close)
             self._writer, self._reader = writer, reader
-            self._file = file_id(self._path)
             self._opened = opened.pop_all()
 
     async def close(self) -> None:
@@ -143,20 +146,24 @@ class SqliteJournal:
             await self._commit(commit)
 
     async def _commit(self, commit: Commit) -> None:
-        if file_id(self._path) != self._file:
+        file, written_ns = file_state(self._path)
+        if file != self._file:
             raise JournalUnavailable(
                 f"The journal {self._where} has been removed, or replaced, while it was open: nothing more can be kept."
             )
         if _only_logs(commit):
             # What a step does most: half the time of the whole.
             sql = STATEMENTS["append"] + ", ".join([_ENTRY] * len(commit.entries))
-            await self._write(sql, entries_to_columns(commit.entries))
+            columns: Sequence[object] = entries_to_columns(commit.entries)
         elif commit.streams is not None and commit == Commit(streams=commit.streams):
-            await self._write(STATEMENTS["commit_streams"], streams_to_columns(commit.streams))
+            sql, columns = STATEMENTS["commit_streams"], streams_to_columns(commit.streams)
         else:
             columns = commit_to_columns(commit)
             rows = [_COMMIT] * (len(columns) // _COMMIT.count("?"))
-            await self._write(STATEMENTS["commit"] + ", ".join(rows), columns)
+            sql = STATEMENTS["commit"] + ", ".join(rows)
+        inline = None if _changes_more_than_it_carries(commit) else self._inline
+        if inline is None or not inline.writes(sql, columns, written_ns):
+            await self._run(self._writer, sql, columns)
 
     async def last_number(self) -> int:
         """The highest number ever given."""
@@ -344,7 +351,8 @@ class SqliteJournal:
 
     async def _prepare(self, writer: aiosqlite.Connection) -> None:
         version = await inspect(writer, self._where)
-        await writer.executescript(STATEMENTS["prepare"])
+        await writer.executescript(STATEMENTS["prepare_file"])
+        await writer.executescript(STATEMENTS["prepare_writer"])
         synchronous = "FULL" if self._full_durability else "NORMAL"
         await writer.execute_fetchall(f"PRAGMA synchronous = {synchronous}")
         [(verdict,)] = await writer.execute_fetchall(STATEMENTS["check"])
@@ -376,10 +384,6 @@ class SqliteJournal:
 
     async def _listing(self, sql: str, **parameters: object) -> list[Any]:
         return await self._run(self._reader, sql, parameters)
-
-    async def _write(self, sql: str, parameters: Sequence[object]) -> None:
-        if self._inline is None or not self._inline.writes(sql, parameters):
-            await self._run(self._writer, sql, parameters)
 
     async def _run(
         self,
@@ -417,6 +421,13 @@ def _only_logs(commit: Commit) -> bool:
         or commit.hooks
         or commit.streams
     )
+
+
+def _changes_more_than_it_carries(commit: Commit) -> bool:
+    """Whether its length does not tell how much there is to do: it removes rows, or writes some anew with what is in them."""
+    if commit.deleted or commit.cuts or (commit.streams is not None and commit.streams.cleared):
+        return True
+    return any(len(row.creation.params) > _LARGE_PARAMS for row in commit.updated.values())
 
 
 def _matches(query: InstanceQuery) -> str:

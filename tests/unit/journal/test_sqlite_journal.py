@@ -36,7 +36,16 @@ from emulator.errors import (
     JournalUnavailable,
     StorageError,
 )
-from emulator.journal.port import Commit, EntryRow, InstanceQuery, InstanceRow, StoredInstance
+from emulator.journal.connections import InlineWriter
+from emulator.journal.port import (
+    Commit,
+    Cut,
+    EntryRow,
+    InstanceQuery,
+    InstanceRow,
+    StoredInstance,
+    StreamCommit,
+)
 from emulator.journal.schema import MIGRATIONS
 from emulator.journal.sqlite import SqliteJournal
 from emulator.timing.clock import SystemClock
@@ -97,6 +106,12 @@ def created(key: InstanceKey = KEY, number: int = 1) -> Commit:
 def attempt(seq: int, number: int = 1) -> Commit:
     entry = Entry(seq, STEP, AttemptStarted(seq))
     return Commit(entries=[EntryRow(number, seq, entry)])
+
+
+def row(number: int, *, params_chars: int) -> InstanceRow:
+    params = msgspec.Raw(b'"%s"' % (b"x" * params_chars))
+    creation = Creation(KEY.workflow, str(number), params, 1_000)
+    return InstanceRow(number, creation, InstanceStatus.RUNNING, 1_000)
 
 
 async def commit_attempts(journal: SqliteJournal, many: int) -> None:
@@ -228,6 +243,42 @@ async def test_a_small_commit_is_made_at_once_and_a_long_one_beside_the_loop(
     large = Entry(1, STEP, AttemptFailed(1, Failure("Error", "x" * 10_000)))
     assert takes_a_thread(journal, Commit(entries=[EntryRow(1, 1_002, large)]))
     assert await seqs(journal) == list(range(1, 1_003))
+
+
+@pytest.mark.parametrize(
+    "commit",
+    [
+        Commit(deleted=[1]),
+        Commit(cuts=[Cut(1, None)]),
+        Commit(streams=StreamCommit(cleared=[(1, "progress")])),
+        Commit(updated={1: row(1, params_chars=10_000)}),
+    ],
+)
+async def test_a_commit_that_changes_more_than_it_says_is_made_beside_the_loop(
+    journal: SqliteJournal, commit: Commit
+) -> None:
+    await journal.commit(Commit(created=[row(1, params_chars=10_000)]))
+    assert takes_a_thread(journal, commit)
+    assert await journal.last_number() == 1
+    assert not takes_a_thread(journal, created(number=2))
+
+
+async def test_the_commit_that_begins_the_log_anew_is_made_beside_the_loop(path: Path) -> None:
+    journal = SqliteJournal(path)
+    await journal.open()
+    await journal.commit(created())
+    await journal.close()
+    os.utime(path, ns=(0, 0))  # clocks of files may be too coarse to tell what comes next from this
+    await journal.open()
+    assert not takes_a_thread(journal, attempt(1))
+    shell = sqlite3.connect(path)
+    shell.execute("PRAGMA wal_checkpoint")
+    shell.close()
+    assert takes_a_thread(journal, attempt(2))
+    assert await seqs(journal) == [1, 2]
+    assert not takes_a_thread(journal, attempt(3))
+    assert await seqs(journal) == [1, 2, 3]
+    await journal.close()
 
 
 async def test_with_full_durability_no_commit_holds_up_the_loop(path: Path) -> None:
@@ -545,6 +596,15 @@ async def test_a_lock_that_another_program_holds_for_a_while_is_waited_for(
     shell.close()
     await commit
     assert await seqs(journal) == [1]
+
+
+async def test_a_lock_that_another_program_holds_does_not_stop_a_start_half_way(
+    journal: SqliteJournal, path: Path
+) -> None:
+    shell = sqlite3.connect(path, isolation_level=None)
+    shell.execute("BEGIN IMMEDIATE")
+    InlineWriter(str(path), 0).close()
+    shell.close()
 
 
 async def test_nothing_acknowledged_is_lost_to_a_kill(path: Path) -> None:
