@@ -14,6 +14,8 @@ SELECT
 -- prepare_file
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
+-- Once a listing or another program has let the -wal file grow beyond this, it is cut again.
+PRAGMA journal_size_limit = 33554432;
 
 -- prepare_writer
 PRAGMA foreign_keys = ON;

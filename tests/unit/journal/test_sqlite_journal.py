@@ -297,6 +297,21 @@ async def test_small_commits_do_not_keep_the_file_from_its_checkpoints(
     assert written_ahead < 2 * 1_000 * 4_096
 
 
+async def test_what_a_long_listing_has_added_to_the_log_is_given_back(
+    journal: SqliteJournal, path: Path
+) -> None:
+    written_ahead = path.with_name(path.name + "-wal")
+    shell = sqlite3.connect(path, isolation_level=None)
+    shell.execute("BEGIN")
+    shell.execute("SELECT count(*) FROM instance").fetchall()
+    for number in range(1, 37):
+        await journal.commit(Commit(created=[row(number, params_chars=1_000_000)]))
+    assert written_ahead.stat().st_size > 36_000_000
+    shell.close()
+    await commit_attempts(journal, 300)
+    assert written_ahead.stat().st_size <= 2**25
+
+
 async def test_a_commit_that_contradicts_the_journal_leaves_nothing(
     journal: SqliteJournal,
 ) -> None:
