@@ -41,8 +41,8 @@ from emulator.journal.port import InstanceRow
 from emulator.timing.alarm import Timers
 from emulator.timing.wheel import Timer
 
-LOOK_AGAIN_MS = 10_000
-"""How long after a look at code that rests, and has timers of its own, the next one comes."""
+UNLOAD_AGAIN_MS = 10_000
+"""How long after code that rests has been kept in memory for its own timers it is looked at again."""
 
 FEW_STEPS = 16
 """Up to so many steps a replay costs nothing."""
@@ -175,7 +175,7 @@ class InstanceActor:
         if incarnation is None or incarnation.number != parked.incarnation:
             return
         if after_ms == 0 and incarnation.moves_by_itself():
-            after_ms = LOOK_AGAIN_MS
+            after_ms = UNLOAD_AGAIN_MS
         if after_ms:
             due = partial(self.unload, parked, after_ms=0)
             self._unloading = self.timers.schedule_in(after_ms, due)

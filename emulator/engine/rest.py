@@ -17,8 +17,8 @@ PARK_AFTER_MS = 5
 PATIENCE_MS = 60_000
 """How long code that only has to find its rollback handlers may wait for timers of its own on the way to them."""
 
-LOOK_AGAIN_MS = 1_000
-"""How often one looks whether they are over."""
+PATIENT_LOOK_MS = 1_000
+"""How often one looks meanwhile whether they are over."""
 
 
 class Rest:
@@ -59,7 +59,7 @@ class Rest:
             self.watch()
             return
         if self._timers.now_ms() < self._patient_until_ms and self._made.has_timers():
-            self._look_in(LOOK_AGAIN_MS)
+            self._look_in(PATIENT_LOOK_MS)
         else:
             self._reported = seen
             self._report()
