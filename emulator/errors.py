@@ -52,6 +52,7 @@
     │   │   └── InstanceTooNew          one instance, by rules that only a later version knows
     │   ├── JournalCorrupt              an entry or a file that does not decode
     │   └── JournalUnavailable          read-only folder, full disk
+    │       └── JournalRemoved          the file has gone while it was open
     ├── EngineStopped                   the engine has ended; what was not acknowledged did not happen
     ├── ConfigError                     the wrangler file: where, what was given, what is allowed
     ├── ProgramLost                     the process with an instance's code has ended; the code is begun again in a new one
@@ -519,11 +520,27 @@ class JournalUnavailable(StorageError):
     code = "storage.unavailable"
 
 
+class JournalRemoved(JournalUnavailable):
+    """The journal has been removed while it was open."""
+
+    code = "storage.removed"
+    hint = "If you have the file, put it back before you start again: what was acknowledged is nowhere else."
+
+
 class EngineStopped(EmulatorError):
     """The engine has stopped; what it has not acknowledged did not happen."""
 
     code = "engine.stopped"
-    hint = "Start the emulator again: nothing that it acknowledged is lost."
+    fields = ("hint",)
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        hint: str = "Start the emulator again: nothing that it acknowledged is lost.",
+    ) -> None:
+        self.hint = hint
+        super().__init__(message)
 
 
 class ConfigError(EmulatorError):

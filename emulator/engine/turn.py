@@ -27,6 +27,8 @@ from emulator.errors import (
     EntityConflictError,
     HookConflictError,
     InstanceAlreadyExists,
+    JournalCorrupt,
+    JournalRemoved,
     StorageError,
 )
 from emulator.journal.port import Commit, Cut, EntryRow, TickRow, TimerRow
@@ -49,7 +51,8 @@ def stopped_by(error: Exception) -> EngineStopped:
     """What everybody is told when a turn has failed; the log says more, unless the reason says it all."""
     is_told = isinstance(error, StorageError)
     text = f"The engine has stopped: {error}" if is_told else "The engine has stopped."
-    stopped = EngineStopped(text)
+    is_lost = isinstance(error, (JournalRemoved, JournalCorrupt))
+    stopped = EngineStopped(text, hint=error.hint) if is_lost else EngineStopped(text)
     stopped.__cause__ = error
     log.critical("%s", text, exc_info=None if is_told else error)
     return stopped

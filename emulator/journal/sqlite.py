@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from emulator.domain.entries import EventReceived
 from emulator.domain.status import InstanceStatus
-from emulator.errors import JournalCorrupt, JournalUnavailable
+from emulator.errors import JournalCorrupt, JournalRemoved, JournalUnavailable
 from emulator.journal.connections import InlineWriter, clear_errors, connect, reach
 from emulator.journal.loading import Loading
 from emulator.journal.lock import JournalLock, file_state
@@ -148,7 +148,7 @@ class SqliteJournal:
     async def _commit(self, commit: Commit) -> None:
         file, written_ns = file_state(self._path)
         if file != self._file:
-            raise JournalUnavailable(
+            raise JournalRemoved(
                 f"The journal {self._where} has been removed, or replaced, while it was open: nothing more can be kept."
             )
         if _only_logs(commit):

@@ -32,6 +32,7 @@ from emulator.engine.engine import Engine
 from emulator.errors import (
     JournalCorrupt,
     JournalLocked,
+    JournalRemoved,
     JournalTooNew,
     JournalUnavailable,
     StorageError,
@@ -543,7 +544,7 @@ async def test_a_journal_that_is_removed_while_it_is_open_takes_nothing_more(
     await journal.open()
     await journal.commit(created())
     harm(path)
-    with pytest.raises(JournalUnavailable, match="removed, or replaced"):
+    with pytest.raises(JournalRemoved, match="removed, or replaced"):
         await journal.commit(attempt(1))
     await journal.close()
 
