@@ -16,7 +16,7 @@ from emulator.domain import entries as facts
 from emulator.domain.entries import Entry, Fact
 from emulator.domain.instance import Creation
 from emulator.domain.status import InstanceStatus
-from emulator.domain.steps import StepKey
+from emulator.domain.steps import StepKey, StepKind
 
 
 def fold(creation: Creation, entries: Iterable[tuple[int, Entry]]) -> InstanceState:
@@ -41,6 +41,8 @@ def cut(state: InstanceState, steps: frozenset[StepKey] | None) -> None:
         fresh.started_ms = state.started_ms
         fresh.steps = {key: step for key, step in state.steps.items() if key not in steps}
         fresh.open = {key: step for key, step in state.open.items() if key not in steps}
+        for step in fresh.open.values():
+            _note_wait(fresh, step)
         fresh.deliveries = _deliveries_taken(fresh)
         fresh.mailbox = _returned(fresh)
         fresh.hooks = {id_: hook for id_, hook in state.hooks.items() if hook.step not in steps}
@@ -72,10 +74,20 @@ def _set_status(state: InstanceState, status: InstanceStatus, at_ms: int) -> Non
 
 def _finish(state: InstanceState, key: StepKey, seq: int, outcome: Outcome) -> None:
     step = state.open.pop(key)
+    if key.kind is StepKind.WAIT:
+        alike = state.waits[step.event_type]
+        del alike[key]
+        if not alike:
+            del state.waits[step.event_type]
     step.finished_seq = seq
     step.outcome = outcome
     step.due_ms = None
     step.in_flight = False
+
+
+def _note_wait(state: InstanceState, step: StepState) -> None:
+    if step.key.kind is StepKind.WAIT:
+        state.waits.setdefault(step.event_type, {})[step.key] = step
 
 
 def _queued(
@@ -211,6 +223,7 @@ def _wait_started(
     step = state.open.get(key)
     if step is None:
         step = state.steps[key] = state.open[key] = StepState(key, seq, event_type=fact.event_type)
+        _note_wait(state, step)
     step.due_ms = step.deadline_ms = fact.deadline_ms
     step.timeout_ms, step.again = fact.timeout_ms, fact.again
 
@@ -242,9 +255,15 @@ def _wait_abandoned(state: InstanceState, seq: int, at_ms: int, key: StepKey, fa
         step.returned = (*step.returned, event)
         step.outcome, step.finished_seq, step.due_ms = None, 0, step.deadline_ms
         state.open[key] = step
-        state.open = dict(sorted(state.open.items(), key=lambda item: item[1].start_seq))
+        state.open = _by_age(state.open)
+        _note_wait(state, step)
+        state.waits[step.event_type] = _by_age(state.waits[step.event_type])
         state.mailbox[event.seq] = event
         state.mailbox = dict(sorted(state.mailbox.items()))
+
+
+def _by_age(steps: dict[StepKey, StepState]) -> dict[StepKey, StepState]:
+    return dict(sorted(steps.items(), key=lambda item: item[1].start_seq))
 
 
 def _retries_abandoned(

@@ -150,8 +150,8 @@ def disposed(decision: Decision, request: HookDisposeRequested) -> None:
     if not hook.disposed_seq:
         decision.record(hook.step, HookDisposed())
         decision.note_hook(hook)
-    for wait in list(state.open.values()):
-        if wait.event_type == channel(hook.hook_id) and wait.key in state.life.requested:
+    for wait in list(state.waits.get(channel(hook.hook_id), {}).values()):
+        if wait.key in state.life.requested:
             waits.take_or_give_up(decision, wait, _disposed(hook))
 
 

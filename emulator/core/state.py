@@ -147,7 +147,7 @@ class Life(msgspec.Struct, gc=False):
 class InstanceState:
     """An instance. `seq` is the number of its last entry; `open` are the steps that have not ended, by age.
 
-    `deliveries` are the ids of the events that came with one, taken since or not; `hooks` are by id, by age.
+    `waits` are those of them that wait for an event, by its type and by age, with no type that none waits for. `deliveries` are the ids of the events that came with one, taken since or not; `hooks` are by id, by age.
     """
 
     creation: Creation
@@ -155,6 +155,9 @@ class InstanceState:
     seq: int = 0
     steps: dict[StepKey, StepState] = field(default_factory=dict[StepKey, StepState])
     open: dict[StepKey, StepState] = field(default_factory=dict[StepKey, StepState])
+    waits: dict[str, dict[StepKey, StepState]] = field(
+        default_factory=dict[str, dict[StepKey, StepState]]
+    )
     mailbox: dict[int, ReceivedEvent] = field(default_factory=dict[int, ReceivedEvent])
     deliveries: set[str] = field(default_factory=set[str])
     hooks: dict[str, HookState] = field(default_factory=dict[str, HookState])

@@ -17,7 +17,8 @@ wait that took it, and a second event of that name is not taken in. A restart fo
 
 from __future__ import annotations
 
-from itertools import takewhile
+from collections.abc import Iterator
+from itertools import chain, takewhile
 
 import msgspec
 
@@ -35,7 +36,6 @@ from emulator.domain.entries import (
 )
 from emulator.domain.failure import Failure
 from emulator.domain.status import InstanceStatus
-from emulator.domain.steps import StepKind
 from emulator.errors import InstanceFinished
 
 
@@ -168,16 +168,15 @@ def _take(decision: Decision, wait: StepState, event: ReceivedEvent) -> None:
     decision.go_on(wait)
 
 
-def _takers(state: InstanceState, event_type: str) -> list[StepState]:
+def _takers(state: InstanceState, event_type: str) -> Iterator[StepState]:
     """The waits of the type that may take an event now, oldest first. At rest, any that the code is waiting on may."""
     asked = state.life.requested
-    waits = [
-        step
-        for step in state.open.values()
-        if step.key.kind is StepKind.WAIT and step.event_type == event_type
-    ]
-    if state.life.at_rest:
-        return sorted(
-            (wait for wait in waits if wait.key in asked), key=lambda wait: wait.abandoned
-        )
-    return list(takewhile(lambda wait: wait.key in asked, (w for w in waits if not w.abandoned)))
+    waits = state.waits.get(event_type, {}).values()
+    present = (wait for wait in waits if not wait.abandoned)
+    if not state.life.at_rest:
+        return takewhile(lambda wait: wait.key in asked, present)
+    return (
+        wait
+        for wait in chain(present, (wait for wait in waits if wait.abandoned))
+        if wait.key in asked
+    )

@@ -29,11 +29,13 @@ class Notices:
         self._said: set[tuple[str, ...]] = set()
 
     def untaken(self, state: InstanceState, event_type: str) -> None:
-        """An event has come. Say so if nobody waits for its type, while a similar one is waited for."""
-        waited = frozenset(step.event_type for step in state.open.values() if step.event_type)
-        if not waited or event_type in waited:
+        """An event has come. Say so if nobody has taken it or waits for its type, while a similar one is waited for."""
+        newest = next(reversed(state.mailbox.values()), None)
+        if newest is None or newest.event_type != event_type:
             return
-        meant = _similar(event_type, waited)
+        if not state.waits or event_type in state.waits:
+            return
+        meant = _similar(event_type, frozenset(state.waits))
         workflow = state.creation.workflow
         if meant is not None and self._is_new(workflow, event_type, meant):
             log.warning(

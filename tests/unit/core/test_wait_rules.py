@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import msgspec
 import pytest
 
+from emulator.core.decide import decide
 from emulator.core.effects import ArmTimer, ReceivedEvent, RequestSlot, ResolveStep
 from emulator.core.inputs import (
     CreateRequested,
@@ -19,6 +22,7 @@ from emulator.core.inputs import (
     TimerFired,
     UnloadRequested,
 )
+from emulator.core.state import StepState
 from emulator.domain.entries import (
     EventReceived,
     WaitAbandoned,
@@ -28,6 +32,7 @@ from emulator.domain.entries import (
 )
 from emulator.domain.failure import Failure
 from emulator.domain.status import InstanceStatus
+from emulator.domain.steps import StepKey
 from emulator.errors import InstanceFinished
 from tests.unit.core.vocabulary import (
     AT_ONCE,
@@ -81,6 +86,20 @@ def test_an_event_ends_a_live_wait() -> None:
     event = ReceivedEvent(5, "paid", 7, ONE)
     case.then(RECEIVED, W, WaitCompleted(5, 7, ONE), ResolveStep(W, event, 6)).then_armed()
     assert case.stored.taken == [5]
+
+
+def test_an_event_finds_its_wait_without_a_look_at_the_other_steps() -> None:
+    class Unseen(dict[StepKey, StepState]):
+        def values(self) -> NoReturn:
+            raise AssertionError
+
+        items = __iter__ = values
+
+    case = running().when(*(asks_wait(name, name) for name in "abc"))
+    case.state.open = Unseen(case.state.open)
+    decision = decide(case.state, EventSent("b", ONE), 0)
+    assert [type(entry.fact) for _, entry in decision.entries] == [EventReceived, WaitCompleted]
+    assert list(case.state.waits) == ["a", "c"]
 
 
 def test_an_event_without_a_payload_stays_without_one() -> None:

@@ -143,3 +143,20 @@ async def test_an_event_that_is_probably_misspelt_is_told_once(
         said = [each for each in caplog.messages if "nobody waits for" in each]
         assert said == ([text] if meant else [])
         await instance.terminate()
+
+
+@in_virtual_time
+async def test_an_event_that_is_taken_at_once_is_not_said_to_stay(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        waits = [step.wait_for_event(f"wait {each}", f"payment-{each}") for each in range(3)]
+        await asyncio.gather(*waits)
+
+    async with Project(run) as project:
+        instance = await project.workflow.create(id="a")
+        await project.becomes("a", "waiting")
+        for each in range(3):
+            await instance.send_event(type=f"payment-{each}")
+        await project.ended(instance)
+    assert not [each for each in caplog.messages if "nobody waits for" in each]
