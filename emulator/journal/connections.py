@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 _BUSY_TIMEOUT_S = 30.0
 """How long another process, such as the sqlite3 shell, may hold the write lock."""
 
+_CACHED_STATEMENTS = 16
+"""How many of its statements a connection keeps. Each keeps what it was given last, up to all that a turn writes, and each
+number of rows is a statement of its own."""
+
 _INLINE_CHARS = 8_192
 """How long a statement may be with all it carries: a longer one is better made beside the loop."""
 
@@ -71,7 +75,14 @@ def connect(where: str) -> aiosqlite.Connection:
     made: list[aiosqlite.Connection] = []
 
     def make() -> None:
-        made.append(aiosqlite.connect(where, timeout=_BUSY_TIMEOUT_S, isolation_level=None))
+        made.append(
+            aiosqlite.connect(
+                where,
+                timeout=_BUSY_TIMEOUT_S,
+                isolation_level=None,
+                cached_statements=_CACHED_STATEMENTS,
+            )
+        )
 
     maker = threading.Thread(target=make, daemon=True)
     maker.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import resource
 import sqlite3
 from collections.abc import AsyncIterator
 from itertools import product
@@ -13,7 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from emulator.domain.entries import Entry, EventReceived, Fact, StepSucceeded
+from emulator.domain.entries import AttemptFailed, Entry, EventReceived, Fact, StepSucceeded
+from emulator.domain.failure import Failure
 from emulator.domain.hooks import HookRecord
 from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.names import RESERVED
@@ -42,6 +44,11 @@ MOST_BYTES = 1_000_000
 STEP = StepKey(StepKind.DO, "charge", 1)
 OUTPUT = RESERVED + STEP.label
 LARGE = msgspec.Raw(b'"' + b"x" * 100_000 + b'"')
+MEMORY = Path("/proc/self/statm")
+
+
+def resident_bytes() -> int:
+    return int(MEMORY.read_text().split()[1]) * resource.getpagesize()
 
 
 @pytest.fixture
@@ -260,3 +267,21 @@ async def test_who_holds_tokens_is_known_whatever_the_size_of_their_metadata(
     for hook in hooks:
         await journal.commit(Commit(hooks={hook.hook_id: hook}))
     assert await journal.holders([hook.key for hook in hooks]) == {hook.key: hook for hook in hooks}
+
+
+@pytest.mark.skipif(not MEMORY.exists(), reason="only Linux tells so")
+async def test_what_has_been_written_does_not_stay_in_memory(
+    journal: SqliteJournal,
+) -> None:
+    await journal.commit(Commit(created=[made(1)]))
+    before = resident_bytes()
+    last = written = 0
+    for many in range(100, 160):  # each number of rows is a statement of its own
+        rows = [
+            EntryRow(1, seq, Entry(1, STEP, AttemptFailed(1, Failure("Error", "x" * 16_000))))
+            for seq in range(last + 1, last + many + 1)
+        ]
+        last += many
+        written += many * 16_000
+        await journal.commit(Commit(entries=rows))
+    assert resident_bytes() - before < written / 2
