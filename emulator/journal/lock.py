@@ -121,6 +121,14 @@ def file_state(path: Path) -> tuple[tuple[int, int] | None, int]:
     return (stat.st_dev, stat.st_ino), stat.st_mtime_ns
 
 
+def file_bytes(path: Path) -> int:
+    """How long a file is; 0 if there is none."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
 def _make_folder(folder: Path) -> None:
     """Make a folder that git leaves alone; one that exists stays as it is."""
     if not folder.exists():

@@ -25,7 +25,7 @@ from emulator.domain.status import InstanceStatus
 from emulator.errors import JournalCorrupt, JournalRemoved, JournalUnavailable
 from emulator.journal.connections import InlineWriter, clear_errors, connect, reach
 from emulator.journal.loading import Loading
-from emulator.journal.lock import JournalLock, file_state
+from emulator.journal.lock import JournalLock, file_bytes, file_state
 from emulator.journal.port import Commit, EntryRow, TickRow
 from emulator.journal.rows import (
     StoredEntry,
@@ -78,6 +78,9 @@ _MOST_ENTRIES = 5_000
 _LARGE_PARAMS = 8_192
 """Which parameters of an instance make its row one that takes long to write anew, in bytes."""
 
+_LONG_LOG_BYTES = 2**28
+"""How long SQLite's log may become before listings make room for a checkpoint."""
+
 _MOST_ROWS = 100
 """How many rows that have a value each are read at a time: then they are no text that is too long for SQLite."""
 
@@ -92,6 +95,8 @@ class SqliteJournal:
     def __init__(self, path: Path | Literal[":memory:"], *, full_durability: bool = False) -> None:
         self._where = str(path)
         self._path = Path(path).resolve()
+        self._log = self._path.with_name(f"{self._path.name}-wal")
+        self._most_log_bytes = _LONG_LOG_BYTES
         self._file: tuple[int, int] | None = None
         self._lock = JournalLock(path) if isinstance(path, Path) else None
         self._full_durability = full_durability
@@ -163,7 +168,20 @@ class SqliteJournal:
             sql = STATEMENTS["commit"] + ", ".join(rows)
         inline = None if _changes_more_than_it_carries(commit) else self._inline
         if inline is None or not inline.writes(sql, columns, written_ns):
+            await self._bound_log()
             await self._run(self._writer, sql, columns)
+
+    async def _bound_log(self) -> None:
+        """Copy the log into the file between two listings, if it has grown because there was always one under way.
+
+        Where another program keeps it growing that changes nothing: so it is tried again only once it is twice as long.
+        """
+        log_bytes = file_bytes(self._log)
+        if log_bytes > self._most_log_bytes:
+            await self._listing(STATEMENTS["checkpoint"])
+            self._most_log_bytes = 2 * log_bytes
+        elif log_bytes < _LONG_LOG_BYTES:
+            self._most_log_bytes = _LONG_LOG_BYTES
 
     async def last_number(self) -> int:
         """The highest number ever given."""

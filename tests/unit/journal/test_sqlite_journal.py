@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from emulator.errors import (
     JournalUnavailable,
     StorageError,
 )
+from emulator.journal import sqlite as sqlite_journal
 from emulator.journal.connections import InlineWriter
 from emulator.journal.port import (
     Commit,
@@ -311,6 +313,43 @@ async def test_what_a_long_listing_has_added_to_the_log_is_given_back(
     shell.close()
     await commit_attempts(journal, 300)
     assert written_ahead.stat().st_size <= 2**25
+
+
+async def test_listings_make_room_for_a_checkpoint_once_the_log_is_long(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_journal, "_LONG_LOG_BYTES", 2**20)
+    journal = SqliteJournal(path)
+    await journal.open()
+    await journal.commit(created())
+    loop, has_begun, may_end = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def hold() -> None:
+        loop.call_soon_threadsafe(has_begun.set)
+        may_end.wait()
+
+    reader = journal._reader  # pyright: ignore[reportPrivateUsage]
+    assert reader is not None
+    await reader.create_function("hold", 0, hold)  # pyright: ignore[reportUnknownMemberType]
+    listing = asyncio.create_task(reader.execute_fetchall("SELECT hold() FROM instance"))
+    await has_begun.wait()
+
+    number = 1
+    written_ahead = path.with_name(path.name + "-wal")
+    while written_ahead.stat().st_size <= 2**20:
+        number += 1
+        await journal.commit(Commit(created=[row(number, params_chars=100_000)]))
+    after = Commit(created=[row(number + 1, params_chars=10_000)])
+    writing = asyncio.create_task(journal.commit(after))
+    for _ in range(2):  # the first may be asked before the commit
+        assert await journal.last_number() == number
+    may_end.set()
+    await asyncio.gather(listing, writing)
+    shell = sqlite3.connect(path)
+    [(_, pages, _)] = shell.execute("PRAGMA wal_checkpoint")
+    shell.close()
+    await journal.close()
+    assert pages < 20
 
 
 async def test_a_commit_that_contradicts_the_journal_leaves_nothing(
