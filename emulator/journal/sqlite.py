@@ -75,8 +75,8 @@ _COMMIT = f"({', '.join('?' * 14)})"
 _MOST_ENTRIES = 5_000
 """How many entries it takes: SQLite allows 32,766 parameters."""
 
-_LARGE_PARAMS = 8_192
-"""Which parameters of an instance make its row one that takes long to write anew, in bytes."""
+_MOST_PARAMS_BYTES = 65_536
+"""How large the parameters may be together of the instances that a small commit updates: they are written anew as well."""
 
 _LONG_LOG_BYTES = 2**28
 """How long SQLite's log may become before listings make room for a checkpoint."""
@@ -445,7 +445,7 @@ def _changes_more_than_it_carries(commit: Commit) -> bool:
     """Whether its length does not tell how much there is to do: it removes rows, or writes some anew with what is in them."""
     if commit.deleted or commit.cuts or (commit.streams is not None and commit.streams.cleared):
         return True
-    return any(len(row.creation.params) > _LARGE_PARAMS for row in commit.updated.values())
+    return sum(len(row.creation.params) for row in commit.updated.values()) > _MOST_PARAMS_BYTES
 
 
 def _matches(query: InstanceQuery) -> str:

@@ -254,16 +254,17 @@ async def test_a_small_commit_is_made_at_once_and_a_long_one_beside_the_loop(
         Commit(deleted=[1]),
         Commit(cuts=[Cut(1, None)]),
         Commit(streams=StreamCommit(cleared=[(1, "progress")])),
-        Commit(updated={1: row(1, params_chars=10_000)}),
+        Commit(updated={number: row(number, params_chars=40_000) for number in (1, 2)}),
     ],
 )
 async def test_a_commit_that_changes_more_than_it_says_is_made_beside_the_loop(
     journal: SqliteJournal, commit: Commit
 ) -> None:
-    await journal.commit(Commit(created=[row(1, params_chars=10_000)]))
+    await journal.commit(Commit(created=[row(each, params_chars=40_000) for each in (1, 2)]))
     assert takes_a_thread(journal, commit)
-    assert await journal.last_number() == 1
-    assert not takes_a_thread(journal, created(number=2))
+    assert await journal.last_number() == 2
+    assert not takes_a_thread(journal, created(number=3))
+    assert not takes_a_thread(journal, Commit(updated={2: row(2, params_chars=40_000)}))
 
 
 async def test_the_commit_that_begins_the_log_anew_is_made_beside_the_loop(path: Path) -> None:
