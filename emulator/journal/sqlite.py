@@ -5,24 +5,25 @@ Theory of operation
 Every write and every read is one SQL statement, hence one call of aiosqlite: one hop to its thread and back; small
 commits are spared the hop (see `connections`). A statement is its own transaction, so no transaction is ever open
 between two calls; calls that overlap cannot come between one another's parts; and a caller that is cancelled leaves a
-statement that still happens as a whole, on a connection that is free right after. A commit is an insertion into a view, whose trigger does the rest (see
-`queries.sql`). Only instances that are too large for one statement are read by several (see `loading`), and no commit
-comes between those.
+statement that still happens as a whole, on a connection that is free right after. A commit is an insertion into a view,
+whose trigger does the rest (see `queries.sql`). Only instances that are too large for one statement are read by several
+(see `loading`), and no commit comes between those.
 
 What the engine asks goes over the connection that writes, and sees every commit that has returned. Listings have a
-connection of their own, so that a long one does not hold up commits.
+connection of their own, so that a long one does not hold up commits, but for one at a time when SQLite's log has become
+very long: it is begun anew only when nobody reads from it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from emulator.domain.entries import EventReceived
 from emulator.domain.status import InstanceStatus
-from emulator.errors import JournalCorrupt, JournalRemoved, JournalUnavailable
+from emulator.errors import JournalCorrupt, JournalRemoved, JournalUnavailable, StorageError
 from emulator.journal.connections import InlineWriter, clear_errors, connect, reach
 from emulator.journal.loading import Loading
 from emulator.journal.lock import JournalLock, file_bytes, file_state
@@ -168,17 +169,20 @@ class SqliteJournal:
             sql = STATEMENTS["commit"] + ", ".join(rows)
         inline = None if _changes_more_than_it_carries(commit) else self._inline
         if inline is None or not inline.writes(sql, columns, written_ns):
-            await self._bound_log()
             await self._run(self._writer, sql, columns)
+            await self._bound_log()
 
     async def _bound_log(self) -> None:
-        """Copy the log into the file between two listings, if it has grown because there was always one under way.
+        """Copy the log into the file between two listings, if it has grown because there was always one under way. The next
+        commit begins it anew.
 
         Where another program keeps it growing that changes nothing: so it is tried again only once it is twice as long.
         """
         log_bytes = file_bytes(self._log)
         if log_bytes > self._most_log_bytes:
-            await self._listing(STATEMENTS["checkpoint"])
+            # The commit is made: if this fails it is put off, as SQLite does with checkpoints of its own.
+            with suppress(StorageError):
+                await self._listing(STATEMENTS["checkpoint"])
             self._most_log_bytes = 2 * log_bytes
         elif log_bytes < _LONG_LOG_BYTES:
             self._most_log_bytes = _LONG_LOG_BYTES
