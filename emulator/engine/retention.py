@@ -22,7 +22,7 @@ from emulator.timing.alarm import Timers
 from emulator.timing.wheel import Timer
 
 MOST_INSTANCES = 100
-"""How many instances one commit removes at most."""
+"""How many instances one commit removes at most. The first removes one, and as long as that takes no time the next twice as many."""
 
 PATIENCE_MS = 5
 """How long a commit may take before the next one is made smaller."""
@@ -47,7 +47,7 @@ class Retention:
         self._timers = timers
         self._feed = feed
         self._call = call
-        self._batch = MOST_INSTANCES
+        self._batch = 1  # how long one takes is not known before it has gone
         self._not_before_ms = 0
         self._next_look_ms: int | None = None
         self._next_look: Timer[Callable[[], None]] | None = None
