@@ -116,7 +116,7 @@ def file_state(path: Path) -> tuple[tuple[int, int] | None, int]:
     """Which file has that name, and when it was last written; None and 0 if there is none, as for a journal in memory."""
     try:
         stat = path.stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None, 0
     return (stat.st_dev, stat.st_ino), stat.st_mtime_ns
 
@@ -125,7 +125,7 @@ def file_bytes(path: Path) -> int:
     """How long a file is; 0 if there is none."""
     try:
         return path.stat().st_size
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return 0
 
 

@@ -582,7 +582,12 @@ def replace(path: Path) -> None:
     path.touch()
 
 
-@pytest.mark.parametrize("harm", [remove, replace])
+def replace_folder(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("moved"))
+    path.parent.touch()
+
+
+@pytest.mark.parametrize("harm", [remove, replace, replace_folder])
 async def test_a_journal_that_is_removed_while_it_is_open_takes_nothing_more(
     path: Path, harm: Callable[[Path], None]
 ) -> None:
