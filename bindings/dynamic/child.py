@@ -306,9 +306,13 @@ class _Run:
         try:
             return await future
         except asyncio.CancelledError:
-            if not self._is_stopped and self._asked.pop(number, None) is not None:
+            self._asked.pop(number, None)
+            if not self._is_stopped:  # also when the answer is there: the code has not seen it
                 self._process.say(messages.Abandon(self.number, number))
             raise
+
+    def abandoned(self, step: StepKey) -> None:
+        """Nothing: what the code has cancelled is said where it was asked."""
 
     def _own(self, task: asyncio.Task[Any] | None) -> None:
         """The task that asks goes with the run."""

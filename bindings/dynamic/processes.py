@@ -36,6 +36,7 @@ import msgspec
 import bindings
 from bindings.dynamic import messages
 from bindings.dynamic.messages import FromProcess
+from emulator.engine.passes import OnePass
 from emulator.engine.tasks import outside_runs
 from emulator.errors import ProgramLost
 from emulator.timing.clock import NO_CONTEXT
@@ -215,7 +216,14 @@ class TenantProcess:
         try:
             # Of one that is being ended nothing is heard any more, however much it has said.
             while not self._why and (body := await messages.read_frame(reader)) is not None:
-                self._hear(decoder.decode(body), len(body))
+                message = decoder.decode(body)
+                if not isinstance(message, messages.Abandon):
+                    self._hear(message, len(body))
+                    continue
+                # As where the code runs here: what was asked before has begun, and what is asked then finds it unwound.
+                await OnePass()
+                self._hear(message, len(body))
+                await OnePass()
         except Exception as error:
             # Whatever goes wrong with what it says is its own loss, and nobody else's.
             self.kill(f"said what is no message ({error}) and was killed")

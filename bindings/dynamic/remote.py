@@ -27,7 +27,7 @@ from emulator.domain.limits import MAX_SLEEP_MS, MAX_WAIT_TIMEOUT_MS
 from emulator.domain.names import RESERVED, check_event_type, check_step_name
 from emulator.engine.programs import RunEvent
 from emulator.engine.step_code import AttemptContext, Compensation, RollbackCode, StepCode
-from emulator.engine.steps import OpenHook, StepContext
+from emulator.engine.steps import OpenHook, StepContext, WaitedEvent
 from emulator.errors import (
     InvalidDuration,
     InvalidHook,
@@ -46,6 +46,9 @@ MAX_CONFIG_BYTES: Final = 4_096
 """Of a step, as JSON. Durations may be texts, and what has been read of one is remembered."""
 
 NULL: Final = messages.NULL
+
+_START: Final = 0
+"""What stands for the start among the numbers of what a process has asked: it is answered, too."""
 
 
 class RemoteRun:
@@ -69,7 +72,8 @@ class RemoteRun:
         self._asks: dict[int, asyncio.Task[None]] = {}
         self._hooks: dict[int, OpenHook] = {}
         self._receiving: set[tuple[int, int]] = set()
-        self._releases: deque[Callable[[], None]] = deque()
+        self._answered: deque[tuple[int, Callable[[], None]]] = deque()
+        self._unseen: dict[int, WaitedEvent] = {}
         self._end: asyncio.Future[msgspec.Raw] | None = asyncio.get_running_loop().create_future()
         self._number = process.take(self)
 
@@ -80,7 +84,7 @@ class RemoteRun:
             ProgramLost: the process has ended.
             Exception: what `run()` raised, as it is stored.
         """
-        self._releases.append(self._step.hold())
+        self._answered.append((_START, self._step.hold()))
         assert self._end is not None, "a run goes once"
         try:
             async with self._process.turn():
@@ -123,12 +127,13 @@ class RemoteRun:
             case messages.Failed():
                 self._fail(_exception(message.error))
             case messages.Quiet():
-                if self._releases:
-                    self._releases.popleft()()
+                if self._answered:
+                    ask, release = self._answered.popleft()
+                    self._unseen.pop(ask, None)
+                    release()
             case messages.Abandon():
                 self._service.abandon(message.ask)
-                if message.ask in self._asks:
-                    self._asks[message.ask].cancel()
+                self._abandon(message.ask)
             case messages.DisposeHook():
                 # Not before the tasks of what was asked before it have begun.
                 asyncio.get_running_loop().call_soon(self._dispose, message.hook)
@@ -177,6 +182,17 @@ class RemoteRun:
         if self._end is not None and not self._end.done():
             self._end.set_exception(error)
 
+    def _abandon(self, ask: int) -> None:
+        """The code has cancelled what it asked for, and will not see the answer, which may be on its way."""
+        task = self._asks.get(ask)
+        if task is None or not task.cancel():
+            self._give_back(ask)
+
+    def _give_back(self, ask: int) -> None:
+        event = self._unseen.pop(ask, None)
+        if event is not None:
+            self._step.give_back(event)
+
     async def _answer(self, ask: messages.Ask) -> None:
         try:
             answer = await self._step_of(ask)
@@ -186,10 +202,11 @@ class RemoteRun:
         release = self._step.hold()
         try:
             async with self._process.turn():
-                self._releases.append(release)
+                self._answered.append((ask.ask, release))
                 self._process.say(answer)
         except asyncio.CancelledError:
             release()  # it has not come to its turn
+            self._give_back(ask.ask)
             raise
 
     async def _do(self, ask: messages.AskDo) -> messages.Message:
@@ -226,6 +243,7 @@ class RemoteRun:
             raise InvalidDuration
         name, event_type = check_step_name(ask.name), check_event_type(ask.event_type)
         event = await self._step.wait_for_event(name, event_type, ask.timeout_ms)
+        self._unseen[ask.ask] = event
         return messages.EventAnswer(
             self._number,
             ask.ask,

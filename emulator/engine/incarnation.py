@@ -239,11 +239,16 @@ class Incarnation:
         try:
             return await future
         except asyncio.CancelledError:
-            if not self._is_closed:  # also when the answer is there: the code has not seen it
-                if self._pending.get(request.step) is future:
-                    del self._pending[request.step]
-                self._host.post(StepAbandoned(self.number, request.step))
+            # Also when the answer is there: the code has not seen it.
+            if self._pending.get(request.step) is future:
+                del self._pending[request.step]
+            self.abandoned(request.step)
             raise
+
+    def abandoned(self, step: StepKey) -> None:
+        """Say that the code has cancelled a step before it saw what came of it."""
+        if not self._is_closed:
+            self._host.post(StepAbandoned(self.number, step))
 
     async def said(self, later: Awaitable[Outcome]) -> Outcome:
         """Put to the engine what has been held back, and wait for what comes of one of these."""

@@ -42,8 +42,9 @@ _INTERNAL: Final = StepConfig(
 
 
 class WaitedEvent(NamedTuple):
-    """An event that a wait took. `has_payload` tells no payload from the payload null."""
+    """An event that the wait `step` took. `has_payload` tells no payload from the payload null."""
 
+    step: StepKey
     event_type: str
     received_ms: int
     has_payload: bool
@@ -67,6 +68,10 @@ class Asker(Protocol):
 
     async def ask(self, request: StepRequest) -> Outcome:
         """Put a request to the engine and wait for its outcome; raises what the step failed with."""
+        ...
+
+    def abandoned(self, step: StepKey) -> None:
+        """Say that the code has cancelled a step before it saw what came of it."""
         ...
 
     def later(self, item: HookRequested | HookDisposeRequested) -> Awaitable[Outcome]:
@@ -266,7 +271,14 @@ class StepContext:
         event = await self._life.ask(WaitRequested(self._life.number, step, event_type, timeout_ms))
         assert isinstance(event, ReceivedEvent)
         payload = None if event.payload is None else values.decode(event.payload)
-        return WaitedEvent(event.event_type, event.at_ms, event.payload is not None, payload)
+        return WaitedEvent(step, event.event_type, event.at_ms, event.payload is not None, payload)
+
+    def give_back(self, event: WaitedEvent) -> None:
+        """Say that a wait was cancelled before the code saw its event: the next one takes it.
+
+        For code that runs elsewhere. Where it runs here a wait that is cancelled says so itself.
+        """
+        self._life.abandoned(event.step)
 
     def now_ms(self) -> int:
         """The time, which is another one in every replay."""

@@ -85,6 +85,7 @@ class _Between:
         self.token = life.token
         self.hook_id = life.hook_id
         self.hook_names = life.hook_names
+        self.abandoned = life.abandoned
 
     def later(self, item: HookRequested | HookDisposeRequested) -> Awaitable[Outcome]:
         if isinstance(item, HookRequested):
