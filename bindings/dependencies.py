@@ -2,14 +2,15 @@
 
 A result is remembered per declared step, so that the shared step of a diamond runs once. A failure is not remembered: the
 next step that depends on it asks again, which is the next use of its name. Calling a step directly always runs it
-(Cloudflare: Python Workflows, DAG; specification 15.3).
+(Cloudflare: Python Workflows, DAG; specification 15.3). Steps that need one another would wait for ever: the one that
+closes the circle is refused.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
@@ -25,9 +26,11 @@ _RUNS_ON_THE_LOOP = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 class Declared:
     """A step that has been declared: how it is run, and what it gave."""
 
-    __slots__ = ("_running",)
+    __slots__ = ("_running", "needs")
 
     def __init__(self) -> None:
+        self.needs: Collection[Declared] = ()
+        """What it waits for, while it does."""
         self._running: asyncio.Future[Any] | None = None
 
     def run(self) -> Coroutine[Any, Any, Any]:
@@ -60,13 +63,46 @@ class Declared:
                 return running.result()
         return await self.call()
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it runs."""
+        return self._running is not None and not self._running.done()
 
-async def resolve(needed: Mapping[str, Declared], *, concurrent: bool) -> dict[str, Any]:
-    """The results of the steps that a step depends on, by parameter: one after the other, or at once."""
-    if concurrent:
-        results = await asyncio.gather(*(declared.result() for declared in needed.values()))
-        return dict(zip(needed, results, strict=True))
-    return {parameter: await declared.result() for parameter, declared in needed.items()}
+    def waits_for(self, other: Declared) -> bool:
+        """Whether it is under way, and cannot go on before another one has ended."""
+        seen: set[Declared] = set()
+        left: list[Declared] = [self]
+        while left:
+            each = left.pop()
+            if each in seen or not each.is_under_way:
+                continue
+            if each is other:
+                return True
+            seen.add(each)
+            left += each.needs
+        return False
+
+
+async def resolve(
+    needed: Mapping[str, Declared], wanting: Declared, name: str, *, concurrent: bool
+) -> dict[str, Any]:
+    """The results of the steps that `wanting`, called `name`, depends on, by parameter: one after the other, or at once.
+
+    Raises:
+        TypeError: one of them waits for `wanting`.
+    """
+    for parameter, declared in needed.items():
+        if declared.waits_for(wanting):
+            what = "that step itself" if declared is wanting else "a step that waits for it"
+            raise TypeError(f"Parameter '{parameter}' of step \"{name}\" asks for {what}")
+    wanting.needs = needed.values()
+    try:
+        if concurrent:
+            results = await asyncio.gather(*(declared.result() for declared in needed.values()))
+            return dict(zip(needed, results, strict=True))
+        return {parameter: await declared.result() for parameter, declared in needed.items()}
+    finally:
+        wanting.needs = ()
 
 
 class Signature(NamedTuple):

@@ -145,7 +145,9 @@ class WorkflowStep:
         self.step_closures[name] = step
         return step
 
-    def _do(self, options: StepOptions, function: Any) -> Coroutine[Any, Any, Any]:
+    def _do(
+        self, declared: Declared, options: StepOptions, function: Any
+    ) -> Coroutine[Any, Any, Any]:
         # No coroutine of its own: thousands of instances that wait would each hold one more.
         name: Any = options.name
         if not callable(function):
@@ -163,21 +165,20 @@ class WorkflowStep:
                 matched = by_position(signature.needed, options.depends, self._declared)
             else:
                 matched = by_name(signature.needed, self.step_closures, self._declared)
-            return self._do_after(matched, options.concurrent, name, code, resolved, rollback)
+            arguments = resolve(matched, declared, name, concurrent=options.concurrent)
+            return self._do_after(arguments, name, code, resolved, rollback)
         return self._context.do(name, code, resolved, rollback)
 
     async def _do_after(
         self,
-        needed: Mapping[str, Declared],
-        concurrent: bool,
+        arguments: Awaitable[dict[str, Any]],
         name: str,
         code: StepCode,
         config: StepConfig,
         rollback: RollbackCode | None,
     ) -> Any:
         """Run the steps that a step needs, and then the step with their results."""
-        arguments = await resolve(needed, concurrent=concurrent)
-        code = replace(code, callback=partial(code.callback, **arguments))
+        code = replace(code, callback=partial(code.callback, **await arguments))
         return await self._context.do(name, code, config, rollback)
 
     def _rollback(self, name: str, handler: Any, config: Config | None) -> RollbackCode | None:
@@ -407,7 +408,7 @@ class _Declaration(Declared):
         self._function = function
 
     def run(self) -> Coroutine[Any, Any, Any]:
-        return self._step._do(self._options, self._function)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - two halves of one thing
+        return self._step._do(self, self._options, self._function)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - two halves of one thing
 
 
 class _UndoableDeclaration(_Declaration):

@@ -341,6 +341,49 @@ async def test_who_waits_for_a_dependency_does_not_fall_with_whoever_started_it(
         assert await project.result() == 2
 
 
+@pytest.mark.parametrize("concurrent", [False, True])
+@in_virtual_time
+async def test_steps_that_need_one_another_are_refused_and_do_not_wait_for_ever(
+    concurrent: bool,
+) -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        @step.do("fetch")
+        async def fetch() -> int:
+            return 1
+
+        @step.do("fetch")
+        async def refined(fetch: int) -> int:
+            return fetch + 1
+
+        @step.do(concurrent=concurrent)
+        async def chicken(fetched: int, egg: int) -> int:
+            return egg
+
+        @step.do(concurrent=concurrent)
+        async def egg(shell: int) -> int:
+            return shell
+
+        @step.do(concurrent=concurrent)
+        async def shell(chicken: int) -> int:
+            return chicken
+
+        @step.do()
+        async def fetched() -> int:
+            return 1
+
+        errors = [await refusal_of(each()) for each in (refined, chicken, egg)]
+        at_once = await asyncio.gather(egg(), shell(), return_exceptions=True)
+        assert {type(error) for error in (*errors, *at_once)} == {TypeError}
+        return [str(error) for error in errors]
+
+    async with Project(run) as project:
+        assert await project.result() == [
+            "Parameter 'fetch' of step \"fetch\" asks for that step itself",
+            "Parameter 'chicken' of step \"shell\" asks for a step that waits for it",
+            "Parameter 'egg' of step \"chicken\" asks for a step that waits for it",
+        ]
+
+
 @in_virtual_time
 async def test_calling_a_step_directly_always_runs_it() -> None:
     async def run(event: JsDict, step: WorkflowStep) -> Any:
