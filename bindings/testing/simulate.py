@@ -235,7 +235,7 @@ class _Simulation:
             with surroundings(_virtual_time(plan.shift_ms), chance, order):
                 return await episode.play()
 
-        stored = run(play(), seed=plan.seed)
+        stored = run(play(), seed=plan.seed, begins_in_order=True)
         state = fold(stored.row.creation, stored.entries)
         return _Played(episode, stored, state, list(recorder.effects))
 

@@ -19,12 +19,15 @@ hears of none.
 
 With a seed, tasks that are ready in the same turn run in shuffled order: asyncio promises nothing
 about it. Plain callbacks keep their places, since `call_soon` promises first in, first out. And
-threads of `run_in_executor` work one after the other then, in the order of the calls.
+threads of `run_in_executor` work one after the other then, in the order of the calls. Code that
+numbers what its tasks do relies on it that they begin in the order in which they were made, as they
+do on every loop there is: for such code `begins_in_order`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 import selectors
 import threading
@@ -46,13 +49,19 @@ class DeadlockError(RuntimeError):
     """Nothing is ready, nothing scheduled, no outside work held: whoever waits, waits in vain."""
 
 
-def run(coroutine: Coroutine[Any, Any, T], *, seed: int | None = None) -> T:
+def run(
+    coroutine: Coroutine[Any, Any, T], *, seed: int | None = None, begins_in_order: bool = False
+) -> T:
     """Run a coroutine to its end in virtual time, on a loop of its own, and leave nothing behind.
 
     Raises:
         DeadlockError: it waits for something that cannot happen.
     """
-    with asyncio.Runner(loop_factory=lambda: VirtualLoop(seed=seed)) as runner:
+
+    def make() -> VirtualLoop:
+        return VirtualLoop(seed=seed, begins_in_order=begins_in_order)
+
+    with asyncio.Runner(loop_factory=make) as runner:
         return runner.run(coroutine)
 
 
@@ -63,9 +72,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     _ready: deque[asyncio.Handle]
     _write_to_self: Callable[[], None]
 
-    def __init__(self, *, seed: int | None = None) -> None:
+    def __init__(self, *, seed: int | None = None, begins_in_order: bool = False) -> None:
         self._now_us = 0
         self._random = None if seed is None else random.Random(seed)  # noqa: S311  no secret
+        self._begins_in_order = begins_in_order
         self._holds: list[object] = []  # append and pop are atomic, for release by any thread
         self._reports: deque[asyncio.Handle] = deque()
         self._ages: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
@@ -194,13 +204,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _shuffle_tasks(self) -> None:
         if self._random is None or len(self._ready) < 2:
             return
-        places = [place for place, handle in enumerate(self._ready) if _task_of(handle)]
+        places = [place for place, handle in enumerate(self._ready) if self._may_move(handle)]
         handles = [self._ready[place] for place in places]
         # Whoever wakes several tasks may do so in the order of a set, as a task group does, which no seed decides.
         handles.sort(key=self._age)
         self._random.shuffle(handles)
         for place, handle in zip(places, handles, strict=True):
             self._ready[place] = handle
+
+    def _may_move(self, handle: asyncio.Handle) -> bool:
+        task = _task_of(handle)
+        return task is not None and not (self._begins_in_order and _is_new(task))
 
     def _age(self, handle: asyncio.Handle) -> int:
         task = _task_of(handle)
@@ -227,6 +241,11 @@ class _UnwaitingSelector(selectors.DefaultSelector):
         if events and timeout != 0:
             return events  # something is ready after all
         return super().select(None) if self._begin_turn(timeout) else events
+
+
+def _is_new(task: asyncio.Task[Any]) -> bool:
+    work = task.get_coro()
+    return inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED
 
 
 def _task_of(handle: asyncio.Handle) -> asyncio.Task[Any] | None:

@@ -7,7 +7,9 @@ instance that was running when its process died, and the engine recovers that, a
 beyond them is written down and never answered: no callback is called, nothing new happens.
 
 Code that fits asks for every step of the journal again. Whether it is ready for a *running* instance is told by the first
-step that it does not come back to: `divergence`.
+step that it does not come back to: `divergence`. What only a callback has asked for is no such step. The journal does not
+say which steps those are; what began while a step ran that the code asks for again may be one, unless the code asks for
+something new, which may stand in its place.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import msgspec
 
 from emulator.core.effects import Outcome
 from emulator.core.evolve import fold
-from emulator.core.state import InstanceState
+from emulator.core.state import InstanceState, StepState
 from emulator.domain import values
 from emulator.domain.entries import (
     ROLLBACK_EVENTS,
@@ -34,7 +36,7 @@ from emulator.domain.entries import (
 )
 from emulator.domain.failure import Failure, failure_of
 from emulator.domain.status import InstanceStatus
-from emulator.domain.steps import StepKey
+from emulator.domain.steps import StepKey, StepKind
 from emulator.engine.engine import Engine
 from emulator.engine.outputs import output_stream
 from emulator.engine.programs import Program, RunEvent, WorkflowDefinition
@@ -118,14 +120,26 @@ def divergence(state: InstanceState, replayed: Replay) -> Divergence | None:
     asked = {each.step for each in replayed.asked}
     # What was claimed at the start need not be opened.
     asked.update(hook.step for hook in state.hooks.values() if hook.at_start)
+    is_news = not asked <= state.steps.keys()
     for step in state.steps.values():  # in the order in which they started
         counts = step.finished_seq or not (state.is_terminal or step.abandoned)
-        if counts and step.key not in asked:
+        if counts and step.key not in asked and (is_news or not _is_within(state, step, asked)):
             return Divergence(step.key, _in_place_of(state, step.start_seq, replayed), replayed.end)
     end = replayed.end
     if isinstance(end, RunFailed) and (state.error is None or state.error.name != end.error.name):
         return Divergence(None, None, end)
     return None
+
+
+def _is_within(state: InstanceState, step: StepState, asked: set[StepKey]) -> bool:
+    """Whether a step began while one ran that was asked for."""
+    return any(
+        outer.key.kind is StepKind.DO
+        and outer.key in asked
+        and outer.start_seq < step.start_seq
+        and not 0 < outer.finished_seq < step.start_seq
+        for outer in state.steps.values()
+    )
 
 
 def _in_place_of(state: InstanceState, start_seq: int, replayed: Replay) -> Asked | None:

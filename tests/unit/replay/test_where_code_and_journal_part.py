@@ -135,6 +135,50 @@ def test_a_renamed_step_is_told_from_what_the_journal_has() -> None:
     assert (part.expected.name, part.asked.step.name) == ("ship", "dispatch")
 
 
+async def with_a_step_in_a_step(event: Any, step: Any) -> Any:
+    @step.do("outer")
+    async def outer() -> Any:
+        return [await do(step, "inner"), await step.sleep("pause", 10)]
+
+    await outer()
+    await step.sleep("on the road", "1 day")
+
+
+async def while_the_outer_step_runs(event: Any, step: Any) -> Any:
+    @step.do("outer")
+    async def outer() -> Any:
+        await do(step, "inner")
+        await step.sleep("on the road", "1 minute")
+
+    await outer()
+
+
+async def with_another_name_at_the_side(event: Any, step: Any) -> Any:
+    await asyncio.gather(do(step, "left"), do(step, "other"))
+    await step.sleep("on the road", "1 day")
+
+
+async def side_by_side(event: Any, step: Any) -> Any:
+    await asyncio.gather(do(step, "left"), do(step, "right"))
+    await step.sleep("on the road", "1 day")
+
+
+def test_a_step_that_a_callback_has_asked_for_is_not_missed() -> None:
+    for body, after_ms in (
+        (with_a_step_in_a_step, 1_000),
+        (with_a_step_in_a_step, 100_000_000),
+        (while_the_outer_step_runs, 1_000),
+    ):
+        assert parted(recorded(body, after_ms=after_ms), body)[0] is None
+
+
+def test_a_renamed_step_beside_another_one_is_told() -> None:
+    part, _ = parted(recorded(side_by_side), with_another_name_at_the_side)
+    assert part is not None
+    assert part.expected is not None
+    assert part.expected.name == "right"
+
+
 async def without_the_sleep(event: Any, step: Any) -> Any:
     await do(step, "reserve")
     await step.wait_for_event("payment", "paid")

@@ -228,6 +228,28 @@ def test_a_step_in_a_task_of_its_own_is_shown_where_it_is_written() -> None:
     assert str(finding.place) == f"{Path(__file__).name}:{line}"
 
 
+class OfOneName(WorkflowEntrypoint):
+    """Steps of one name in tasks of their own, one of them with a step inside."""
+
+    async def run(self, event: Any, step: Any) -> Any:
+        async def work(number: int) -> Any:
+            @step.do("inner")
+            async def inner() -> int:
+                return number
+
+            @step.do("work")
+            async def outer() -> int:
+                return await inner() if number == 3 else number
+
+            return await outer()
+
+        return await asyncio.gather(*(work(number) for number in range(4)))
+
+
+def test_steps_of_one_name_at_once_are_numbered_as_their_tasks_were_made() -> None:
+    assert codes(OfOneName) == set()
+
+
 CALLS_ITSELF = """
 from bindings import WorkflowEntrypoint
 from bindings.testing import simulate

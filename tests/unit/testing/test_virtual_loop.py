@@ -253,8 +253,25 @@ def test_without_a_seed_tasks_run_in_the_order_in_which_they_became_ready() -> N
         await asyncio.gather(*(work(number) for number in range(20)))
         return seen
 
-    assert run(main()) == list(range(20))
-    assert run(main(), seed=1) != list(range(20))
+    async def go_on() -> list[int]:
+        seen: list[int] = []
+        gate = asyncio.Event()
+
+        async def work(number: int) -> None:
+            await gate.wait()
+            seen.append(number)
+
+        works = [asyncio.ensure_future(work(number)) for number in range(20)]
+        await asyncio.sleep(1)
+        gate.set()
+        await asyncio.wait(works)
+        return seen
+
+    in_order = list(range(20))
+    assert run(main()) == run(go_on()) == in_order
+    assert run(main(), seed=1) != in_order
+    assert run(main(), seed=1, begins_in_order=True) == in_order
+    assert run(go_on(), seed=1, begins_in_order=True) != in_order
 
 
 def test_a_seed_leaves_plain_callbacks_first_in_first_out() -> None:
