@@ -14,11 +14,10 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from bindings import schemas
+from bindings import convert, schemas
 from bindings.ambient import Place, current_host, durable, here, refuse_outside_body
 from bindings.compensation import Undoable, undo_all
 from bindings.context import step_context, waited_event
-from bindings.convert import instant_ms
 from bindings.dependencies import CONTEXT, Declared, by_name, by_position, resolve, signature_of
 from bindings.hints import Hints
 from bindings.hooks import Hook
@@ -243,7 +242,7 @@ class WorkflowStep:
         """
         name = check_step_name(name)
         await self._context.sleep_until(
-            name, instant_ms(timestamp, f'the instant of sleep "{name}"')
+            name, convert.instant_ms(timestamp, f'the instant of sleep "{name}"')
         )
 
     async def wait_for_event(
@@ -260,12 +259,15 @@ class WorkflowStep:
         Raises:
             WorkflowTimeoutError: none came in time.
             InvalidEventType: the type is not one that can be sent.
+            TypeError: a dictionary has other keys than type and timeout.
             InvalidDuration: the timeout is no duration, negative, or over 365 days.
         """
         given: Any = event_type
         if isinstance(event_type, Mapping):
-            timeout = event_type.get("timeout", timeout)
-            given = event_type.get("type")
+            known = {"type": "type", "timeout": "timeout"}
+            told = convert.options(event_type, {}, known, "wait_for_event()")
+            timeout = told.get("timeout", timeout)
+            given = told.get("type")
         name = check_step_name(name)
         wanted_type = check_event_type(given)
         timeout_ms = DEFAULT_WAIT_TIMEOUT_MS

@@ -293,6 +293,14 @@ async def test_a_bad_type_of_event_is_refused_where_it_is_awaited_and_sent(event
         assert "EventReceived" not in kinds
 
 
+@in_virtual_time
+async def test_an_option_of_a_wait_that_does_not_exist_is_refused() -> None:
+    """JavaScript's dictionary: a timeout that is misspelt would be a day."""
+    error = await refused(lambda step: step.wait_for_event("w", {"type": "a", "timeOut": 5}))
+    assert isinstance(error, TypeError)
+    assert str(error) == "wait_for_event() does not take 'timeOut'. It takes: timeout, type."
+
+
 @pytest.mark.parametrize("event_type", ["order_paid", "a" * 100, "0", "A-b"])
 @in_virtual_time
 async def test_any_other_type_of_event_is_one(event_type: str) -> None:
