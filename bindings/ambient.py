@@ -6,6 +6,7 @@ Some calls are right in one of these places only, and what acts on another run i
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -40,6 +41,20 @@ class Place(NamedTuple):
 
 here: ContextVar[Place | None] = ContextVar("workflow_place", default=None)
 """Where the current task runs; None: outside of any instance."""
+
+
+def awaited_at(place: Place, value: Any) -> Any:
+    """What a function has returned; an awaitable, that of a decorated coroutine function perhaps, is awaited at this place.
+
+    The function itself may have been called in a thread, which is not where its awaitable is awaited.
+    """
+    return _at(place, value) if inspect.isawaitable(value) else value
+
+
+async def _at(place: Place, value: Awaitable[T]) -> T:
+    here.set(place)
+    return await value
+
 
 _hosts: list[tuple[asyncio.AbstractEventLoop | None, Host]] = []
 

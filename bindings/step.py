@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bindings import convert, schemas
-from bindings.ambient import Place, current_host, durable, here, refuse_outside_body
+from bindings.ambient import Place, awaited_at, current_host, durable, here, refuse_outside_body
 from bindings.compensation import Undoable, undo_all
 from bindings.context import step_context, waited_event
 from bindings.dependencies import CONTEXT, Declared, by_name, by_position, resolve, signature_of
@@ -156,14 +156,14 @@ class WorkflowStep:
         resolved = resolve_config(options.config, self._defaults, name)
         if options.config is not None:
             self._hints.config(f'step.do("{name}")', resolved)
-        signature = signature_of(function)
-        call = partial(_call, self._place, function, signature.takes_context)
-        code = StepCode(call, not signature.is_coroutine, _delay(options.config))
-        if signature.needed or options.depends:
+        needed, takes_context, is_coroutine = signature_of(function)
+        call = partial(_call, self._place, function, takes_context, is_coroutine)
+        code = StepCode(call, not is_coroutine, _delay(options.config))
+        if needed or options.depends:
             if options.depends is not None or not self._implicit_dependencies:
-                matched = by_position(signature.needed, options.depends, self._declared)
+                matched = by_position(needed, options.depends, self._declared)
             else:
-                matched = by_name(signature.needed, self.step_closures, self._declared)
+                matched = by_name(needed, self.step_closures, self._declared)
             arguments = resolve(matched, declared, name, concurrent=options.concurrent)
             return self._do_after(arguments, name, code, resolved, rollback)
         return self._context.do(name, code, resolved, rollback)
@@ -440,14 +440,16 @@ def _call(
     place: Place,
     function: Callable[..., Any],
     takes_context: bool,
+    is_coroutine: bool,
     context: AttemptContext,
     /,
     **arguments: Any,
 ) -> Any:
     here.set(place)
     if takes_context:
-        return function(**arguments, **{CONTEXT: step_context(context)})
-    return function(**arguments)
+        arguments[CONTEXT] = step_context(context)
+    value = function(**arguments)
+    return value if is_coroutine else awaited_at(place, value)
 
 
 _TOLD = ("ctx", "error", "output", "step_name")
@@ -464,9 +466,8 @@ def _handler_code(
             f'Rollback for "{name}" takes {", ".join(unknown)}; it can take ctx, error, output and step_name.'
         )
     wanted = (*signature.needed, CONTEXT) if signature.takes_context else signature.needed
-    return StepCode(
-        partial(_compensate, place, handler, wanted), not signature.is_coroutine, _delay(config)
-    )
+    call = partial(_compensate, place, handler, wanted)
+    return StepCode(call, not signature.is_coroutine, _delay(config))
 
 
 def _compensate(
@@ -479,7 +480,7 @@ def _compensate(
         "output": told.output,
         "step_name": told.context.step.label,
     }
-    return handler(**{parameter: known[parameter] for parameter in wanted})
+    return awaited_at(place, handler(**{parameter: known[parameter] for parameter in wanted}))
 
 
 def _delay(config: Config | None) -> DelayFunction | None:

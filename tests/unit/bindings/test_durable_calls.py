@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -183,6 +185,39 @@ async def test_what_a_replay_finds_stays_though_the_world_has_changed() -> None:
         await project.workflow.create(id="other")
         await project.workflow.create(id=MAIN)
         assert (await project.ended(MAIN))["output"] == ["running", True, "completed"]
+
+
+@in_virtual_time
+async def test_a_coroutine_that_a_plain_function_has_made_is_a_callback_too() -> None:
+    """A decorator that is no coroutine function itself, or an object that is called: they are called in a thread."""
+
+    def decorated(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        @wraps(function)
+        def call(*given: Any, **named: Any) -> Awaitable[Any]:
+            return function(*given, **named)
+
+        return call
+
+    told: list[str] = []
+
+    async def tell() -> None:
+        """A run that waits for itself would wait until the timeout."""
+        error = await refusal_of(Run(None, _key(MAIN)).return_value())
+        told.append(str(error))
+
+    class Telling:
+        async def __call__(self) -> None:
+            await tell()
+
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        await step.do("decorated", config=ONCE, rollback=decorated(tell))(decorated(tell))()
+        await step.do("called", config=ONCE)(Telling())()
+        raise ValueError("to the rollback")
+
+    async with Project(run) as project:
+        await project.workflow.create(id=MAIN)
+        await project.ended(MAIN)
+    assert told == ["A run cannot wait for itself."] * 3
 
 
 @in_virtual_time

@@ -215,6 +215,31 @@ async def test_a_tenant_reaches_its_own_runs_and_nobody_elses(isolation: Isolati
             assert (await each.status()).status == "waiting"
 
 
+DECORATED = source(
+    """
+hook = step.create_hook(token="own")
+await hook.get_conflict()
+
+def decorated(function):
+    return lambda: function()
+
+@step.do("send")
+@decorated
+async def send():
+    return (await resume_hook("own", "a payload")).run_id
+
+return [await send() == event.instanceId, await hook]
+""",
+    before="from bindings import resume_hook\n",
+)
+
+
+@both
+async def test_a_decorated_step_means_its_own_tenant(isolation: Isolation) -> None:
+    async with dispatcher(isolation) as running:
+        assert await running.result("acme", DECORATED) == [True, "a payload"]
+
+
 @both
 async def test_a_token_of_another_tenant_is_no_conflict(isolation: Isolation) -> None:
     async with dispatcher(isolation) as running:
