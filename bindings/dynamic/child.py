@@ -65,6 +65,7 @@ from emulator.engine.programs import RunEvent
 from emulator.engine.step_code import AttemptContext, Compensation, RollbackCode, StepCode
 from emulator.engine.steps import StepContext
 from emulator.engine.streams import Writer, Writing
+from emulator.engine.tasks import check_loop
 from emulator.engine.threads import call_code
 from emulator.engine.tokens import HookNames
 from emulator.errors import RetryableError, RollbackPhase
@@ -254,6 +255,7 @@ class _Run:
 
     async def said(self, later: Awaitable[Outcome]) -> Outcome:
         """Ask what has been held back, and wait for what comes of one of these."""
+        check_loop(self._loop)
         task = asyncio.current_task()
         if self._is_stopped:
             await self._refuse(task)
@@ -294,6 +296,7 @@ class _Run:
 
     async def ask(self, request: StepRequest) -> Outcome:
         """Ask the emulator for a step."""
+        check_loop(self._loop)
         task = asyncio.current_task()
         if self._is_stopped:
             await self._refuse(task)
@@ -391,6 +394,7 @@ class _Run:
 
     async def _question(self, call: messages.HostCall) -> msgspec.Raw:
         """Ask about instances. The answer is none of the outcomes, which come one at a time."""
+        check_loop(self._loop)
         self._last_ask += 1
         number, future = self._last_ask, self._loop.create_future()
         self._questions[number] = future

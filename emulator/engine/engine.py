@@ -50,7 +50,7 @@ from emulator.engine.residents import Residents
 from emulator.engine.retention import Retention
 from emulator.engine.sleepers import Sleepers
 from emulator.engine.streams import Streams
-from emulator.engine.tasks import watch_loop
+from emulator.engine.tasks import check_loop, watch_loop
 from emulator.engine.tokens import TokenMaker
 from emulator.engine.turn import Batch, Claim, Inbox, Posted, Reply, Said, Turn, refuse, stopped_by
 from emulator.errors import EmulatorError, EngineStopped, EntityConflictError
@@ -260,7 +260,10 @@ class Engine:
 
     def _reply(self) -> Reply:
         self.check_running()
-        return asyncio.get_running_loop().create_future()
+        assert self._turns is not None
+        loop = self._turns.get_loop()
+        check_loop(loop)
+        return loop.create_future()
 
     async def _answer(self, posted: Posted) -> Any:
         assert posted.reply is not None

@@ -54,7 +54,7 @@ from emulator.engine.step_code import (
 )
 from emulator.engine.steps import StepContext
 from emulator.engine.streams import Streams, Writer, Writing
-from emulator.engine.tasks import Made, enter_run, is_in_run
+from emulator.engine.tasks import Made, check_loop, enter_run, is_in_run
 from emulator.engine.threads import keep_for_ever
 from emulator.engine.tokens import HookNames, TokenMaker
 from emulator.errors import ProgramLost, RollbackPhase
@@ -228,6 +228,7 @@ class Incarnation:
 
     async def ask(self, request: StepRequest) -> Outcome:
         """Put a request to the engine and wait for its outcome; raises what the step failed with."""
+        check_loop(self._loop)
         if self._is_closed:
             await self._refuse(asyncio.current_task())
         self.say_later()
@@ -252,6 +253,7 @@ class Incarnation:
 
     async def said(self, later: Awaitable[Outcome]) -> Outcome:
         """Put to the engine what has been held back, and wait for what comes of one of these."""
+        check_loop(self._loop)
         if self._is_closed:
             await self._refuse(asyncio.current_task())
         self.say_later()

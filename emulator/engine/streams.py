@@ -31,6 +31,7 @@ from emulator.domain.names import RESERVED
 from emulator.domain.steps import StepKey
 from emulator.engine.feed import Feed
 from emulator.engine.step_code import AttemptContext, StepCode
+from emulator.engine.tasks import check_loop
 from emulator.errors import StreamError
 from emulator.journal.port import ChunkRow, ClosedRow, Commit, Journal, StreamCommit, StreamState
 
@@ -114,6 +115,7 @@ class Writing:
         self.streams = streams
         self.key = key
         self.number = number
+        self.loop = asyncio.get_running_loop()
         self.is_used = False
         self.is_closed = False
         self._writers: dict[StepKey, Writer] = {}
@@ -252,6 +254,7 @@ class Streams:
             PayloadTooLarge: it is over 1 MiB.
             EngineStopped: nothing is written any more.
         """
+        check_loop(writer.life.loop)
         if writer.has_ended:
             raise _ended(writer)
         self._check(writer)

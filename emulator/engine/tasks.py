@@ -7,6 +7,13 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, Final
 
+from emulator.errors import WorkflowContextError
+
+_ELSEWHERE: Final = (
+    "This was called on an event loop of its own, as asyncio.run() in a thread makes one, where no answer arrives. "
+    "Make the step, or the function, `async def`, and await it there."
+)
+
 _FEW: Final = 32
 """How many timers are kept before those that are over are looked for."""
 
@@ -45,6 +52,16 @@ class Made:
 
 _of_run: Final[ContextVar[Made | None]] = ContextVar("made_by_run", default=None)
 """What belongs to the `run()` in which code runs. (Callbacks of steps run in none.)"""
+
+
+def check_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Refuse what is asked on another event loop: the answer would come to this one, and wake nobody.
+
+    Raises:
+        WorkflowContextError: another one runs.
+    """
+    if asyncio.get_running_loop() is not loop:
+        raise WorkflowContextError(_ELSEWHERE)
 
 
 def enter_run(made: Made) -> None:

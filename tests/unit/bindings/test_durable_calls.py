@@ -221,6 +221,45 @@ async def test_a_coroutine_that_a_plain_function_has_made_is_a_callback_too() ->
 
 
 @in_virtual_time
+async def test_what_a_thread_asks_on_a_loop_of_its_own_is_refused() -> None:
+    """The answer would come to the engine's loop, and the thread would wait for ever."""
+
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        orders_, writable = orders(), step.get_writable()
+        itself = await orders_.get(MAIN)
+
+        @step.do("inner")
+        async def inner() -> None: ...
+
+        asked: list[Callable[[], Awaitable[Any]]] = [
+            orders_.create,
+            itself.status,
+            lambda: itself.send_event(type="a"),
+            lambda: writable.write("a chunk"),
+            lambda: step.sleep("nap", "1 day"),
+            lambda: step.do("inner")(inner)(),
+        ]
+
+        def each_on_a_loop_of_its_own() -> list[str]:
+            return [str(asyncio.run(refusal_of(ask()))) for ask in asked[:4]]
+
+        in_step = step.do("plain", config=ONCE)(each_on_a_loop_of_its_own)
+        told = await in_step()
+        told += await asyncio.to_thread(
+            lambda: [str(asyncio.run(refusal_of(ask()))) for ask in asked[4:]]
+        )
+        return told
+
+    async with Project(run) as project:
+        await project.workflow.create(id=MAIN)
+        told = (await project.ended(MAIN))["output"]
+        assert len(told) == 6
+        assert all("called on an event loop of its own" in each for each in told), told
+        assert await project.listed() == {MAIN}
+        assert {label for _, label in await project.history(MAIN) if label} == {"plain-1"}
+
+
+@in_virtual_time
 async def test_in_a_callback_they_are_direct_and_leave_nothing_in_the_journal() -> None:
     async def run(event: JsDict, step: WorkflowStep) -> Any:
         if not is_main(event):

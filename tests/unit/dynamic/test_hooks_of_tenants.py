@@ -240,6 +240,34 @@ async def test_a_decorated_step_means_its_own_tenant(isolation: Isolation) -> No
         assert await running.result("acme", DECORATED) == [True, "a payload"]
 
 
+ON_ANOTHER_LOOP = source(
+    """
+def refusal_of(make):
+    async def call():
+        try:
+            await make()
+        except WorkflowContextError as error:
+            return "on an event loop of its own" in str(error)
+    return asyncio.run(call())
+
+run = get_run(event.instanceId)
+
+@step.do("plain")
+def plain():
+    return [refusal_of(run.status), refusal_of(lambda: step.sleep("nap", "1 day"))]
+
+return await plain()
+""",
+    before="import asyncio\nfrom bindings import get_run\nfrom emulator.errors import WorkflowContextError\n",
+)
+
+
+@both
+async def test_what_a_thread_asks_on_a_loop_of_its_own_is_refused(isolation: Isolation) -> None:
+    async with dispatcher(isolation) as running:
+        assert await running.result("acme", ON_ANOTHER_LOOP) == [True, True]
+
+
 @both
 async def test_a_token_of_another_tenant_is_no_conflict(isolation: Isolation) -> None:
     async with dispatcher(isolation) as running:
