@@ -177,7 +177,7 @@ class _Run:
         self._questions: dict[int, asyncio.Future[msgspec.Raw]] = {}
         self._host = ChannelHost(self._question, start.webhooks)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._is_stopped = False
+        self.is_closed = False
         self._refusals = 0
         self._task = self._loop.create_task(self._go(start))
         self._become_quiet()
@@ -203,7 +203,7 @@ class _Run:
                 too_large="The workflow's output is too large. Maximum allowed size is 1MiB.",
             )
         except asyncio.CancelledError as error:
-            if self._is_stopped:
+            if self.is_closed:
                 raise
             self._end(messages.Failed(self.number, told_of(error)))
         except BaseException as error:
@@ -212,7 +212,7 @@ class _Run:
             self._end(messages.Ended(self.number, output))
 
     def _end(self, how: messages.Ended | messages.Failed) -> None:
-        if not self._is_stopped:
+        if not self.is_closed:
             self._say_later()
             self._process.say(messages.Pong(time.process_time()))  # before anybody begins the next
             self._process.say(how)
@@ -257,7 +257,7 @@ class _Run:
         """Ask what has been held back, and wait for what comes of one of these."""
         check_loop(self._loop)
         task = asyncio.current_task()
-        if self._is_stopped:
+        if self.is_closed:
             await self._refuse(task)
         self._own(task)
         self._say_later()
@@ -266,7 +266,7 @@ class _Run:
     def _say_later(self) -> None:
         """Ask what has been held back."""
         later, self._later = self._later, []
-        if self._is_stopped:
+        if self.is_closed:
             return
         for item, future in later:
             if isinstance(item, HookDisposeRequested):
@@ -298,7 +298,7 @@ class _Run:
         """Ask the emulator for a step."""
         check_loop(self._loop)
         task = asyncio.current_task()
-        if self._is_stopped:
+        if self.is_closed:
             await self._refuse(task)
         self._own(task)
         self._say_later()
@@ -310,7 +310,7 @@ class _Run:
             return await future
         except asyncio.CancelledError:
             self._asked.pop(number, None)
-            if not self._is_stopped:  # also when the answer is there: the code has not seen it
+            if not self.is_closed:  # also when the answer is there: the code has not seen it
                 self._process.say(messages.Abandon(self.number, number))
             raise
 
@@ -464,7 +464,7 @@ class _Run:
 
     def _stop(self) -> None:
         """Unwind the code; its rollback handlers stay."""
-        self._is_stopped = True
+        self.is_closed = True
         self._code.clear()
         self._asked.clear()
         self._later.clear()

@@ -253,10 +253,10 @@ class _Life:
     def __init__(self, program: Program, episode: Episode) -> None:
         self._program = program
         self._episode = episode
-        self._task: asyncio.Task[Any] | None = None
+        self._step: StepContext | None = None
 
     async def run(self, event: RunEvent, step: StepContext) -> object:
-        self._task = asyncio.current_task()
+        self._step = step
         self._episode.calling(None)
         try:
             result = await self._program.run(event, ListeningContext(step, self))
@@ -304,7 +304,8 @@ class _Life:
 
     @property
     def _is_cancelled(self) -> bool:
-        return self._task is not None and self._task.cancelling() > 0
+        # Not what the task says: before Python 3.13 a task group may leave it with a cancellation of its own.
+        return self._step is not None and self._step.is_closed
 
     def _note_end(self) -> None:
         if self._is_cancelled:

@@ -103,7 +103,7 @@ class Incarnation:
         self._state = state
         self._host = host
         self._loop = asyncio.get_running_loop()
-        self._is_closed = False
+        self.is_closed = False
         self._refusals = 0
         self._run: asyncio.Task[None] | None = None
         self._made = Made()
@@ -150,18 +150,18 @@ class Incarnation:
                 too_large="The workflow's output is too large. Maximum allowed size is 1MiB.",
             )
         except asyncio.CancelledError as error:
-            if self._is_closed:
+            if self.is_closed:
                 raise
             self._end(RunRaised(self.number, failure_of(error)))
         except ProgramLost as error:
-            if not self._is_closed:
+            if not self.is_closed:
                 self._host.post(RunLost(self.number, failure_of(error)))
         except BaseException as error:
-            if not self._is_closed:
+            if not self.is_closed:
                 failure = uncaught(error, self._definition, creation, told=error is self._told)
                 self._end(RunRaised(self.number, failure))
         else:
-            if not self._is_closed:
+            if not self.is_closed:
                 self._end(RunReturned(self.number, output))
 
     def _end(self, end: RunReturned | RunRaised) -> None:
@@ -229,7 +229,7 @@ class Incarnation:
     async def ask(self, request: StepRequest) -> Outcome:
         """Put a request to the engine and wait for its outcome; raises what the step failed with."""
         check_loop(self._loop)
-        if self._is_closed:
+        if self.is_closed:
             await self._refuse(asyncio.current_task())
         self.say_later()
         future = self._pending[request.step] = self._loop.create_future()
@@ -248,13 +248,13 @@ class Incarnation:
 
     def abandoned(self, step: StepKey) -> None:
         """Say that the code has cancelled a step before it saw what came of it."""
-        if not self._is_closed:
+        if not self.is_closed:
             self._host.post(StepAbandoned(self.number, step))
 
     async def said(self, later: Awaitable[Outcome]) -> Outcome:
         """Put to the engine what has been held back, and wait for what comes of one of these."""
         check_loop(self._loop)
-        if self._is_closed:
+        if self.is_closed:
             await self._refuse(asyncio.current_task())
         self.say_later()
         return await asyncio.shield(later)
@@ -271,7 +271,7 @@ class Incarnation:
 
     def say_later(self) -> None:
         """Put to the engine what has been held back."""
-        if not self._later or self._is_closed:
+        if not self._later or self.is_closed:
             return
         later, self._later = self._later, []
         self._rest.stir()
@@ -349,7 +349,7 @@ class Incarnation:
         self._rest.watch()  # nobody else looks again when the last outcome led to nothing
 
     def _pass(self, left: int) -> None:
-        if self._is_closed:
+        if self.is_closed:
             return
         if self._unanswered:
             self._is_stalled = True  # until all is `heard`
@@ -470,13 +470,13 @@ class Incarnation:
 
     def _is_at_rest(self) -> bool:
         return bool(self._pending) and not (
-            self._attempts or self._unanswered or self._is_pumping or self._is_closed
+            self._attempts or self._unanswered or self._is_pumping or self.is_closed
         )
 
     def close(self, rollbacks_for: int | None = None) -> None:
         """Unwind user code. Its rollback handlers can still be called if the number is given under which they speak."""
-        if not self._is_closed:
-            self._is_closed = True
+        if not self.is_closed:
+            self.is_closed = True
             self._code.clear()
             # A cancelled task refers to its frames, and they to this: without the link back they are garbage at once.
             tasks, self._run, self._made = (*self._made.tasks, self._run), None, Made()

@@ -62,6 +62,11 @@ class Asker(Protocol):
         ...
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it has ended: nothing that it asks is heard any more."""
+        ...
+
+    @property
     def writing(self) -> Writing:
         """What it writes to streams."""
         ...
@@ -210,6 +215,11 @@ class StepContext:
     def step_limit(self) -> int:
         """How many `do` steps this incarnation may ask for."""
         return self._life.step_limit
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the incarnation has ended, and its code was cancelled."""
+        return self._life.is_closed
 
     def do(
         self, name: str, code: StepCode, config: StepConfig, rollback: RollbackCode | None = None

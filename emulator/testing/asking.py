@@ -102,6 +102,10 @@ class _Between:
         self._life.register(step, self._listener.code(step, code), rollback)
 
     @property
+    def is_closed(self) -> bool:
+        return self._life.is_closed
+
+    @property
     def writing(self) -> Writing:
         return self._life.writing
 

@@ -250,6 +250,29 @@ def test_steps_of_one_name_at_once_are_numbered_as_their_tasks_were_made() -> No
     assert codes(OfOneName) == set()
 
 
+class CatchesAGroup(WorkflowEntrypoint):
+    """A task group cancels the task that it is in when one of its tasks fails."""
+
+    async def run(self, event: Any, step: Any) -> Any:
+        async def fail() -> None:
+            @step.do("fail", config={"retries": {"limit": 0, "delay": 0}})
+            async def failing() -> None:
+                raise ValueError("as planned")
+
+            await failing()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fail())
+                group.create_task(step.sleep("beside it", "1 hour"))
+        except ExceptionGroup:
+            await step.sleep("afterwards", "1 hour")
+
+
+def test_a_task_group_whose_failure_is_caught_swallows_nothing() -> None:
+    assert codes(CatchesAGroup) == set()
+
+
 CALLS_ITSELF = """
 from bindings import WorkflowEntrypoint
 from bindings.testing import simulate
