@@ -122,19 +122,29 @@ class ProjectHost:
 
 
 class _Events:
-    """A subscription that lives on the project's loop."""
+    """A subscription that lives on the project's loop.
+
+    What has come there, and was cancelled here on its way, is kept for whoever asks next.
+    """
 
     def __init__(self, project: Project, key: InstanceKey, wanted: EventFilter) -> None:
         self._project = project
         self._key = key
         self._wanted = wanted
         self._source: EventSource | None = None
+        self._unseen: list[dict[str, Any]] = []
 
     async def open(self) -> None:
         await self._on_source(lambda source: source.open())
 
     async def more(self) -> list[dict[str, Any]]:
-        return await self._on_source(lambda source: source.more())
+        async def asking(source: EventSource) -> list[dict[str, Any]]:
+            self._unseen = self._unseen or await source.more()
+            return self._unseen
+
+        events = await self._on_source(asking)
+        self._unseen = []
+        return events
 
     async def close(self) -> None:
         await self._on_source(lambda source: source.close())
@@ -149,7 +159,7 @@ class _Events:
 
 
 class _Chunks:
-    """A reader of a stream that lives on the project's loop."""
+    """A reader of a stream that lives on the project's loop; see `_Events`."""
 
     def __init__(
         self, project: Project, key: InstanceKey, namespace: str, start_index: int
@@ -159,6 +169,7 @@ class _Chunks:
         self._namespace = namespace
         self._start_index = start_index
         self._source: ChunkSource | None = None
+        self._unseen: list[Chunk] = []
 
     async def more(self) -> list[Chunk]:
         async def working(engine: Engine) -> list[Chunk]:
@@ -166,9 +177,12 @@ class _Chunks:
                 self._source = EngineHost(engine).chunks(
                     self._key, self._namespace, self._start_index
                 )
-            return await self._source.more()
+            self._unseen = self._unseen or await self._source.more()
+            return self._unseen
 
-        return await self._project.on_engine(working)
+        chunks = await self._project.on_engine(working)
+        self._unseen = []
+        return chunks
 
     async def close(self) -> None:
         """Do nothing: a reader that is not asked holds nothing."""

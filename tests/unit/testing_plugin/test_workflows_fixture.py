@@ -15,6 +15,7 @@ import pytest
 from bindings import NonRetryableError, WorkflowEntrypoint
 from emulator.errors import ConfigError, InstanceNotFound, InvalidDuration
 from wrangler_compat.testing import TestProject
+from wrangler_compat.testing.loop import LoopThread
 from wrangler_compat.worker.entrypoint import WorkerEntrypoint
 from wrangler_compat.worker.http import Request, Response
 
@@ -401,3 +402,33 @@ async def test_a_tree_tells_what_has_happened(workflows: TestProject) -> None:
         "│  └─ +31d 5min attempt 6: succeeded",
         '└─ +31d 5min complete: "at last"',
     ]
+
+
+class Writer(WorkflowEntrypoint):
+    async def run(self, event: Any, step: Any) -> None:
+        writable = step.get_writable()
+        for number in range(3):
+            await writable.write(number)
+
+
+@pytest.mark.workflows(classes=[Writer])
+async def test_a_read_that_is_cancelled_when_its_answer_is_on_its_way_loses_nothing(
+    workflows: TestProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer has left the project's loop, and has not come to the test's."""
+    call = LoopThread.call
+
+    async def cancelled_at_last(self: LoopThread, work: Any) -> Any:
+        await call(self, work)
+        raise asyncio.CancelledError
+
+    instance = await workflows.env.WRITER.create()
+    await workflows.until(instance, "complete")
+    readable, events = instance.readable(), instance.subscribe()
+    with monkeypatch.context() as patch:
+        patch.setattr(LoopThread, "call", cancelled_at_last)
+        for ask in (anext(readable), events.next()):
+            with pytest.raises(asyncio.CancelledError):
+                await ask
+    assert [chunk async for chunk in readable] == [0, 1, 2]
+    assert (await anext(events)).type == "workflow_queued"
