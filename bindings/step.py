@@ -117,11 +117,11 @@ class WorkflowStep:
             raise TypeError(
                 'Write @step.do() or @step.do("name"): the decorator takes the step\'s name.'
             )
-        if callable(depends):
+        if callable(depends) or isinstance(depends, Mapping):
+            second = "" if callable(depends) else ", config={…}"
             raise TypeError(
-                f'Write step.do("{name}")(function): step.do makes a decorator, as in Cloudflare\'s Python SDK.'
+                f'Write step.do("{name}"{second})(function): step.do makes a decorator, as in Cloudflare\'s Python SDK.'
             )
-
         options = StepOptions(name, depends, concurrent, config, rollback, rollback_config)
         return partial(self._declare, options)
 

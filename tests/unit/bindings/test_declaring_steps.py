@@ -458,14 +458,16 @@ async def test_what_cannot_be_declared_is_refused_with_the_way_to_write_it() -> 
         errors = [
             await refusal_of(call(lambda: step.do()(partial(one))())),
             await refusal_of(call(lambda: step.do("x", cast("Any", one)))),
+            await refusal_of(call(lambda: step.do("x", cast("Any", ONCE))(one)())),
             await refusal_of(step.do("x")(by_position)()),
         ]
         return [str(error) for error in errors]
 
     async with Project(run) as project:
-        unnamed, javascript, positional = await project.result()
+        unnamed, javascript, config, positional = await project.result()
         assert unnamed.endswith('has no name: give the step one, step.do("name").')
         assert javascript.startswith('Write step.do("x")(function): step.do makes a decorator')
+        assert config.startswith('Write step.do("x", config={…})(function): step.do makes')
         assert positional == (
             "A step gives a function its parameters by name; (ctx) has some that are positional only."
         )
