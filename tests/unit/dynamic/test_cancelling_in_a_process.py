@@ -152,3 +152,33 @@ async def test_what_is_cancelled_as_soon_as_it_is_asked_keeps_its_number(max_liv
         steps = (await running.state("acme", instance)).steps
         assert [each.count for each in steps if each.name == "charge"] == [1, 2]
         assert [each.count for each in steps if each.name == "wait"] == [1, 2, 3, 4]
+
+
+CANCELLED_INSIDE = """
+@step.do("work", config={"retries": {"limit": 0, "delay": 0}})
+async def work():
+    async def fail():
+        raise ValueError("as planned")
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+            group.create_task(asyncio.sleep(60))
+    except ExceptionGroup:
+        never = asyncio.get_running_loop().create_future()
+        never.cancel()
+        await never
+
+try:
+    await work()
+except Exception as error:
+    return error.name
+"""
+
+
+@pytest.mark.parametrize("isolation", ["none", "process"])
+async def test_a_step_that_is_cancelled_by_itself_has_failed(isolation: Any) -> None:
+    """Whatever a task group has left behind of its own cancellation."""
+    workflow = create_dynamic_workflow_entrypoint(isolation=isolation)
+    async with Dispatcher(workflow, clock=SystemClock()) as running:
+        code = source(CANCELLED_INSIDE, before="import asyncio\n")
+        assert await running.result("acme", code) == "CancelledError"
