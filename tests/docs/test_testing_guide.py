@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from wrangler_compat.check import check_folder
 from wrangler_compat.testing import introspection
 
 pytest_plugins = ["pytester"]
@@ -49,6 +50,14 @@ def settings_of(guide: str) -> str:
     [text] = TOML.findall((DOCS / guide).read_text("utf-8")) or [""]
     settings = tomllib.loads(text).get("tool", {}).get("pytest", {}).get("ini_options", {})
     return "".join(f"{name} = {' '.join(value)}\n" for name, value in settings.items())
+
+
+@pytest.mark.parametrize(
+    "guide", ["testing.md", "hooks.md", "steps.md", "streams.md", "unittest.md"]
+)
+def test_the_check_finds_nothing_in_a_guide(guide: str, tmp_path: Path) -> None:
+    write_project(guide, tmp_path)
+    assert check_folder(tmp_path) == []
 
 
 @pytest.mark.parametrize(

@@ -70,22 +70,43 @@ def _coroutine(code: Code, call: ast.Call, scope: Scope) -> str | None:
 
 
 def _is_dropped(code: Code, call: ast.Call, scope: Scope) -> bool:
+    if _is_taken_for_result(code, call, scope):
+        return True
     around = code.parent(call)
     if isinstance(around, ast.Call) and code.dotted(around.func) in _STARTING:
         around = code.parent(around)
     match around:
         case ast.Expr():
             return True
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            return not _is_read(name, scope)
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            is_coroutine = value is call and len(scope.bindings.get(name, [])) == 1
+            wrong = (_is_taken_for_result(code, read, scope) for read in _reads(name, scope))
+            return (is_coroutine and any(wrong)) or not _is_read(name, scope)
         case _:
             return False
 
 
+def _is_taken_for_result(code: Code, used: ast.expr, scope: Scope) -> bool:
+    """Whether a coroutine is used as what it would give, which cannot be meant."""
+    match code.parent(used):
+        case ast.Return():
+            return scope.is_coroutine and scope in code.workflow_runs
+        case ast.Attribute() | ast.FormattedValue() | ast.BinOp():
+            return True
+        case ast.Compare(ops=ops):
+            return not all(isinstance(each, ast.Is | ast.IsNot) for each in ops)
+        case ast.Subscript(value=part) | ast.If(test=part) | ast.IfExp(test=part):
+            return part is used
+        case _:
+            return False
+
+
+def _reads(name: str, scope: Scope) -> Iterator[ast.Name]:
+    for node in scope.nodes:
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+            yield node
+
+
 def _is_read(name: str, scope: Scope) -> bool:
     """Whether a variable is read in a scope or in the ones inside it."""
-    is_here = any(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
-        for node in scope.nodes
-    )
-    return is_here or any(_is_read(name, child) for child in scope.children)
+    return any(_reads(name, scope)) or any(_is_read(name, child) for child in scope.children)

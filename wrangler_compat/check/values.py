@@ -34,19 +34,32 @@ _NO_DATA: Final[dict[type[ast.expr], str]] = {
     ast.GeneratorExp: "a generator; return a list",
     ast.Lambda: "a function; return what it gives",
 }
+_NO_CHUNKS: Final = (ast.JoinedStr, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Yield)
 _MOST_NESTED: Final = 20
 
 
 def results_can_be_stored(code: Code) -> Iterator[Breach]:
     """WF017: a step or `run` returns what is no data."""
     for scope in [*code.workflow_runs, *code.steps]:
-        seen = {id(node): node for node in scope.nodes}.values()
-        yields = [node for node in seen if isinstance(node, ast.Yield | ast.YieldFrom)]
-        if yields:
+        yields = [node for node in scope.nodes if isinstance(node, ast.Yield | ast.YieldFrom)]
+        if scope in code.steps and isinstance(scope.node, ast.AsyncFunctionDef):
+            chunks = [node.value or node for node in yields]
+            if wrong := next(filter(_is_no_chunk, chunks), None):
+                yield _breach(wrong, "a chunk of a stream that is not bytes; yield bytes")
+        elif yields:
             yield _breach(yields[0], "a generator; return a list")
         for value in _returned(scope):
             if found := _unstorable(code, value, scope):
                 yield _breach(value, found)
+
+
+def _is_no_chunk(yielded: ast.expr) -> bool:
+    """Whether a step yields something that is surely not bytes: what one streams has to be."""
+    match yielded:
+        case ast.Constant(value=value):
+            return not isinstance(value, bytes)
+        case _:
+            return isinstance(yielded, _NO_CHUNKS)
 
 
 def _breach(node: ast.expr, what: str) -> Breach:
@@ -65,6 +78,8 @@ def _unstorable(code: Code, value: ast.expr, scope: Scope, depth: int = 0) -> st
     """What is wrong with a value, and what to return instead."""
     if depth > _MOST_NESTED:
         return None
+    if scope in code.steps and _is_stream(value):
+        return None
     if what := _NO_DATA.get(type(value)):
         return what
     found = (_unstorable(code, part, scope, depth + 1) for part in _parts(value))
@@ -81,6 +96,15 @@ def _unstorable(code: Code, value: ast.expr, scope: Scope, depth: int = 0) -> st
             return _of_call(code, value, scope)
         case _:
             return None
+
+
+def _is_stream(value: ast.expr) -> bool:
+    """Whether this is `(chunk async for chunk in ...)`."""
+    match value:
+        case ast.GeneratorExp(generators=generators):
+            return any(each.is_async for each in generators)
+        case _:
+            return False
 
 
 def _parts(value: ast.expr) -> list[ast.expr]:

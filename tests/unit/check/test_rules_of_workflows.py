@@ -44,6 +44,27 @@ WRONG = {
     "a sleep that is not awaited": ("WF001", 'step.sleep("a", "1 hour")'),
     "a wait that is not awaited": ("WF001", 'payment = step.wait_for_event("a", "paid")'),
     "a step that is kept and never awaited": ("WF001", a_step("return 1", after="task = one()")),
+    "a step that is returned instead of its result": (
+        "WF001",
+        a_step("return 1", after="return one()"),
+    ),
+    "a step that is kept, and returned instead of its result": (
+        "WF001",
+        a_step("return 1", after="greeting = one()\nreturn greeting"),
+    ),
+    "a step whose result is asked for a key": (
+        "WF001",
+        a_step("return {}", after='order = one()\nprint(order["id"])'),
+    ),
+    "a step whose result is shown": ("WF001", a_step("return 1", after='print(f"{one()}")')),
+    "a step whose result decides": (
+        "WF001",
+        a_step("return 1", after='if one():\n    await step.sleep("a", "1 hour")'),
+    ),
+    "a wait whose payload is compared": (
+        "WF001",
+        'return 1 if step.wait_for_event("a", "paid").payload == 1 else 2',
+    ),
     "a step whose task is dropped": (
         "WF001",
         a_step("return 1", after="asyncio.create_task(one())"),
@@ -253,6 +274,8 @@ WRONG = {
     "a tuple by way of a variable": ("WF017", a_step("pair = 1, 2\nreturn pair")),
     "a generator": ("WF017", a_step("return (item for item in [1])")),
     "a generator function": ("WF017", a_step("yield 1")),
+    "a stream of texts": ("WF017", a_step('for part in "ab":\n    yield f"{part}"')),
+    "a stream as the output": ("WF017", "return (item async for item in step.create_hook())"),
     "a map": ("WF017", a_step("return map(str, [1])")),
     "the handle of an instance": ("WF017", a_step("return await self.env.CHILDREN.create(id='a')")),
     "a handle in a variable": (
@@ -284,6 +307,23 @@ RIGHT = {
     "milliseconds that are meant": 'await step.sleep("a", "20 milliseconds")',
     "a retention that is computed": a_step(
         'await self.env.MAIL.create(id="a", retention={"success_retention": LIMITS["kept"]})'
+    ),
+    "a stream of bytes": a_step('yield b"a"\nfor part in [b"b"]:\n    yield part'),
+    "a stream that another function makes": a_step(
+        "parts = (part async for part in self.env.DISK.read())\nreturn parts"
+    ),
+    "a coroutine that is awaited later": a_step(
+        "return 1", after="late = one()\nreturn await late"
+    ),
+    "a coroutine in a variable that its result takes": a_step(
+        "return 1", after="late = one()\nlate = await late\nreturn late"
+    ),
+    "a coroutine that a function of the workflow gives": a_step(
+        "return 1", after="async def late():\n    return one()\nreturn await (await late())"
+    ),
+    "a callback of a step's task": a_step(
+        "return 1",
+        after="task = asyncio.create_task(one())\ntask.add_done_callback(print)\nawait task",
     ),
     "a task that is awaited later": a_step(
         "return 1", after="task = asyncio.create_task(one())\nawait task"
