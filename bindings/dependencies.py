@@ -37,6 +37,14 @@ class Declared:
         """Ask the engine for the step."""
         raise NotImplementedError
 
+    @staticmethod
+    def no_arguments(name: object) -> TypeError:
+        """The refusal of a call with arguments, as if the step were the function that it has."""
+        return TypeError(
+            f'The step "{name}" is called without arguments: its function sees the variables of run(), and a parameter '
+            "of it gets the result of the step of that name."
+        )
+
     async def call(self) -> Any:
         """Run it, and remember the result."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -186,6 +194,11 @@ def by_name(
     matched: dict[str, Declared] = {}
     for name in names:
         if name not in closures:
-            raise TypeError(f"Received unexpected parameter {name}")
+            error = TypeError(f"Received unexpected parameter {name}")
+            error.add_note(
+                f"A parameter gets the result of the step of that name. Steps here: {', '.join(map(str, closures))}. "
+                "For anything else use a variable of run()."
+            )
+            raise error
         matched[name] = declared[closures[name]]
     return matched

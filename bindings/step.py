@@ -134,7 +134,9 @@ class WorkflowStep:
         return self._add(options.name, _Declaration(self, options, function))
 
     def _add(self, name: Any, declared: Declared) -> StepFunction:
-        async def step() -> Any:
+        async def step(*given: Any, **named: Any) -> Any:
+            if given or named:
+                raise declared.no_arguments(name)
             return await declared.call()
 
         # Python names it so when it is never awaited.

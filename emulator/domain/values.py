@@ -30,6 +30,7 @@ from dataclasses import is_dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
+from types import CoroutineType
 from typing import Any, Final, cast
 
 import msgspec
@@ -261,12 +262,15 @@ class _Tagging:
 
     def _refusal(self, value: object) -> SerializationError:
         kind = type(value)
+        what = f"{_article(kind.__name__)} {kind.__name__}"
         if isinstance(value, Awaitable):
             cloudflare, advice = f"Awaitable {kind}", "await it first"
         else:
             cloudflare, advice = str(kind), _advice(value)
+        if isinstance(value, CoroutineType):  # which call it was that nobody has awaited
+            what = f"{what} of {value.__name__!r}"
         return self._failure(
-            f"{_article(kind.__name__)} {kind.__name__} cannot be stored "
+            f"{what} cannot be stored "
             f'(Cloudflare: "{cloudflare} cannot be sent over RPC."); {advice}'
         )
 

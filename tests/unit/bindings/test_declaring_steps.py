@@ -200,6 +200,8 @@ async def test_dependencies_that_do_not_match_are_named() -> None:
             await refusal_of(step.do("x", [first])(plain)()),
         ]
         assert [type(error) for error in errors] == [TypeError] * 5
+        [note] = errors[0].__notes__
+        assert "Steps here: first, x." in note
         return [str(error) for error in errors]
 
     async with Project(run) as project:
@@ -211,6 +213,25 @@ async def test_dependencies_that_do_not_match_are_named() -> None:
             "'depends' entry for parameter 'a' is not a function decorated with step.do",
             "Step declares 0 non-ctx parameter(s) but 'depends' has 1 item(s)",
         ]
+        assert not [step for _, step in await project.history(instance) if step]
+
+
+@in_virtual_time
+async def test_a_step_is_called_without_arguments_and_says_so() -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        @step.do("pay")
+        async def pay(cents: int) -> int:
+            return cents
+
+        call = cast("Callable[..., Any]", pay)
+        errors = [await refusal_of(call(3)), await refusal_of(call(cents=3))]
+        assert [type(error) for error in errors] == [TypeError] * 2
+        return [str(error).partition(":")[0] for error in errors]
+
+    async with Project(run) as project:
+        instance = await project.workflow.create()
+        said = 'The step "pay" is called without arguments'
+        assert (await project.ended(instance))["output"] == [said, said]
         assert not [step for _, step in await project.history(instance) if step]
 
 

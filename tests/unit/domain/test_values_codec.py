@@ -242,6 +242,7 @@ def test_a_coroutine_is_refused_with_the_advice_to_await_it() -> None:
     coroutine = forgotten()
     message = refusal({"later": coroutine})
     coroutine.close()
+    assert "a coroutine of 'forgotten' cannot be stored" in message
     assert "Awaitable <class 'coroutine'> cannot be sent over RPC." in message
     assert message.endswith("await it first")
 
