@@ -93,10 +93,26 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException as error:
         del sys.modules[name]
+        if isinstance(error, ImportError) and (note := _what_an_import_lacks(error, path, name)):
+            error.add_note(note)
         raise
     return module
+
+
+def _what_an_import_lacks(error: ImportError, main: Path, name: str) -> str | None:
+    """What to do about an import that fails while the main module is imported as `name`; None if Python says enough."""
+    if error.name == name and (PYTHONPATH / name).is_dir():
+        return f"Cloudflare's module is called {name}, too: give {main.name} another name, such as entry.py."
+    if error.name == name:
+        return f"{main.name} is still being imported then: the two modules import each other."
+    if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name:
+        return (
+            f"There is no such file beside {main}, and no such package where the emulator runs: "
+            f"install it for {sys.executable}."
+        )
+    return None
 
 
 def _workflow_class(

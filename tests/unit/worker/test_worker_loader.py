@@ -186,3 +186,39 @@ def test_packages_that_are_deployed_are_found_after_installed_ones(
         module = load_worker(config).module
     assert module.deployed.IS_DEPLOYED
     assert not hasattr(module.click, "IS_DEPLOYED")
+
+
+@pytest.mark.parametrize(
+    ("main", "entry", "rate", "note"),
+    [
+        ("entry.py", "import pandaz", "", f"install it for {sys.executable}."),
+        (
+            "entry.py",
+            "from rates import RATE\nPRICE = 1",
+            "from entry import PRICE",
+            "entry.py is still being imported then: the two modules import each other.",
+        ),
+        (
+            "workers.py",
+            "from workers import WorkflowEntrypoint",
+            "",
+            "Cloudflare's module is called workers, too: give workers.py another name, such as entry.py.",
+        ),
+    ],
+)
+def test_an_import_that_fails_has_a_note_that_says_why(
+    main: str, entry: str, rate: str, note: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "workers", raising=False)
+    config = write_project(tmp_path, entry, rate=rate, main=f"src/{main}")
+    with project_imports(config), pytest.raises(ImportError) as caught:
+        load_worker(config)
+    [said] = caught.value.__notes__
+    assert said.endswith(note)
+
+
+def test_an_import_that_python_explains_has_no_note(tmp_path: Path) -> None:
+    config = write_project(tmp_path, "from rates import TAXES")
+    with project_imports(config), pytest.raises(ImportError) as caught:
+        load_worker(config)
+    assert not hasattr(caught.value, "__notes__")
