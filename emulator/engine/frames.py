@@ -29,7 +29,7 @@ def is_the_users(file: str) -> bool:
 def traceback_of(error: BaseException) -> ExcInfo | None:
     """What to log of an exception: its traceback from the first line on that is the user's.
 
-    Of one that tells by a note what it comes from, the note. None for one of ours that no line of the user's has raised: the
+    Of a refusal of ours up to the last one, for where in the emulator it was made is of no use to the user. Of one that tells by a note what it comes from, the note. None for one of ours that no line of the user's has raised: the
     message says it all. And for one whose text no UTF-8 has: who writes the log, or sends it, would fail with it.
     """
     trace = error.__traceback__
@@ -40,7 +40,22 @@ def traceback_of(error: BaseException) -> ExcInfo | None:
         return None
     if not all(is_unicode(text_of(each)) for each in _chain(error)):
         return None
+    if isinstance(error, EmulatorError):
+        trace = _up_to_the_users(trace)
     return type(error), error, trace or (None if has_notes else error.__traceback__)
+
+
+def _up_to_the_users(trace: TracebackType | None) -> TracebackType | None:
+    """A copy of a traceback that ends with its last line that is the user's."""
+    links: list[TracebackType] = []
+    while trace is not None:
+        links.append(trace)
+        trace = trace.tb_next
+    kept: TracebackType | None = None
+    for link in reversed(links):
+        if kept is not None or is_the_users(link.tb_frame.f_code.co_filename):
+            kept = TracebackType(kept, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    return kept
 
 
 def _chain(error: BaseException) -> list[BaseException]:

@@ -112,7 +112,10 @@ class Worker:
         """
         response = await self._call("fetch", request)
         if not isinstance(response, Response):
-            raise TypeError(f"fetch returned {response!r}; expected a Response.")
+            advice = (
+                "Is a `return` missing?" if response is None else "Make one: Response.json(...)."
+            )
+            raise TypeError(f"fetch returned {response!r}; expected a Response. {advice}")
         return response
 
     async def scheduled(self, controller: ScheduledController) -> None:

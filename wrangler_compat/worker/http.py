@@ -60,7 +60,13 @@ class HttpMessage:
                     raise TypeError(BODY_USED)
                 return body  # shared: used by one of its owners, it is used for all
             case _:
-                raise TypeError(f"Unsupported type in {type(self).__name__}: {type(body).__name__}")
+                error = TypeError(
+                    f"Unsupported type in {type(self).__name__}: {type(body).__name__}"
+                )
+                error.add_note(
+                    "A body is text or bytes: of data json.dumps(...), or Response.json(...)."
+                )
+                raise error
 
     def _default_content_type(self, content_type: str) -> None:
         if content_type and not self._headers.has("content-type"):

@@ -68,6 +68,23 @@ async def test_a_failed_attempt_is_told_with_the_users_lines(
 
 
 @in_virtual_time
+async def test_a_refusal_is_told_with_the_users_line_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def refused(step: WorkflowStep) -> None:
+        await step.do("one", config={"retries": 3})(on_the_loop)()
+
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        await refused(step)
+
+    async with Project(run) as project:
+        await project.error()
+    [record] = caplog.records
+    assert [line.rpartition(" ")[2] for line in lines_of(record)] == ["run", "run", "refused"]
+    assert "retries must be a dictionary, not 3" in logging.Formatter().format(record)
+
+
+@in_virtual_time
 async def test_what_run_itself_raises_is_told_with_the_users_lines(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -97,8 +97,9 @@ def test_redirect_has_a_location_and_a_status_that_redirects() -> None:
 
 
 def test_what_javascript_refuses_is_refused() -> None:
-    with pytest.raises(TypeError, match="Unsupported type in Response: dict"):
+    with pytest.raises(TypeError, match="Unsupported type in Response: dict") as refused:
         Response({"a": 1})  # type: ignore[arg-type]
+    assert "Response.json(...)" in refused.value.__notes__[0]
     with pytest.raises(ValueError, match="range of 200 to 599; got 99"):
         Response("x", 99)
     with pytest.raises(TypeError, match="null body status"):

@@ -190,7 +190,18 @@ async def test_an_exception_in_fetch_gives_500_with_its_traceback(
 async def test_a_fetch_that_returns_no_response_is_told_so() -> None:
     answer = await ask(worker_of(class_with(not_a_response)))
     assert answer.status_code == 500
-    assert "TypeError: fetch returned {'a': 1}; expected a Response." in answer.text
+    assert (
+        "TypeError: fetch returned {'a': 1}; expected a Response. Make one: Response.json(...)."
+        in answer.text
+    )
+
+
+async def test_a_fetch_that_returns_nothing_is_asked_for_a_return() -> None:
+    def fetch(_self: object, _request: Request) -> None: ...
+
+    answer = await ask(worker_of(class_with(fetch)))
+    assert answer.status_code == 500
+    assert "fetch returned None; expected a Response. Is a `return` missing?" in answer.text
 
 
 async def test_a_response_that_was_read_is_not_sent() -> None:
