@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 
 from emulator.errors import WorkerLoadError
@@ -29,6 +30,7 @@ def check_project(folder: Path) -> None:
         raise WorkerLoadError(
             "\n".join(
                 f"{config.path} names the workflow class {each}, which does not exist in {config.main}."
+                + "".join(f" Did you mean {near}?" for near in get_close_matches(each, names, 1))
                 for each in missing
             )
         )

@@ -109,7 +109,8 @@ WRANGLER = '{ "main": "src/entry.py", "workflows": [{ "name": "w", "binding": "W
     [
         ('{ "main": 1 }', "x = 1\n", "{root}/wrangler.jsonc:1:11: main: got 1; expected a non-empty string."),
         ('{ "main": "no.py" }', "x = 1\n", '{root}/wrangler.jsonc:1:11: main: got "no.py", but there is no file {root}/no.py.'),
-        (WRANGLER, "class Sleeepy: ...\n", "{root}/wrangler.jsonc names the workflow class Sleepy, which does not exist in {root}/src/entry.py."),
+        (WRANGLER, "class Sleeepy: ...\n", "{root}/wrangler.jsonc names the workflow class Sleepy, which does not exist in {root}/src/entry.py. Did you mean Sleeepy?"),
+        (WRANGLER, "class Order: ...\n", "{root}/wrangler.jsonc names the workflow class Sleepy, which does not exist in {root}/src/entry.py."),
         (WRANGLER, SLEEPY.format(comment=""), None),
         (WRANGLER, "from naps import Sleepy\n", None),
         (WRANGLER, "from naps import *\n", None),
