@@ -68,6 +68,9 @@ async def test_an_unfinished_instance_goes_on_with_changed_code(
         await project.settle()
         write_project(tmp_path, after)
         await project.restart()
+        await project.advance("23 hours")
+        [tree] = project.trees()
+        assert "new" not in tree, "it sleeps, and its code does not run before it wakes"
         await project.until(order, "complete")
         assert (await order.status())["output"] == output
         assert bool(project.divergences) == warns
