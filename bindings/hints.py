@@ -28,7 +28,7 @@ class Hints:
     def config(self, call: str, config: StepConfig) -> None:
         """Look at the durations of a step's config."""
         for name, duration in (("timeout", config.timeout), ("delay", config.retries.delay)):
-            self._unit(f"{call}, {name}={duration!r}", duration)
+            self.duration(f"{call}, {name}={duration!r}", duration)
 
     def retention(self, call: str, duration: float | str | timedelta) -> None:
         """Look at how long an instance is to be kept."""

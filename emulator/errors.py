@@ -171,6 +171,7 @@ class PastWakeTime(InvalidInput):
 
     code = "step.past_wake_time"
     name = "Error"
+    hint = "A number is milliseconds since 1970, where time.time() gives seconds; a datetime will do, too."
 
 
 class StepRefused(InvalidInput):

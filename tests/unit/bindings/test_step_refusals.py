@@ -251,6 +251,7 @@ async def test_a_past_instant_is_refused_and_this_very_one_is_not() -> None:
         errors = [await refusal_of(step.sleep_until("nap", past)) for past in moments]
         await step.sleep_until("nap", now_ms)
         assert [type(error) for error in errors] == [PastWakeTime] * 3
+        assert "time.time() gives seconds" in errors[0].__notes__[0]
         return str(errors[0])
 
     async with Project(run) as project:

@@ -164,3 +164,23 @@ async def test_an_exception_without_a_text_is_told_by_its_name(
     async with Project(code_of_one(fails)) as project:
         await project.error()
     assert told(caplog)[0][1] == 'attempt 1 of step "one-1" failed: RuntimeError'
+
+
+@in_virtual_time
+async def test_numbers_of_a_config_that_look_like_seconds_are_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        config = {"timeout": 30, "retries": {"limit": 1, "delay": 10}}
+        for _ in range(2):
+            await step.do("one", config=config)(lambda: 1)()
+        plain = {"timeout": "30 seconds", "retries": {"limit": 1, "delay": 100}}
+        await step.do("two", config=plain)(lambda: 2)()
+
+    async with Project(run) as project:
+        await project.result()
+    assert [each.getMessage() for each in caplog.records] == [
+        f'step.do("one"), {name}={number}: a bare number is milliseconds. '
+        f'Write "{number} seconds" if seconds are meant.'
+        for name, number in (("timeout", 30), ("delay", 10))
+    ]
