@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
 
 from emulator.domain.config import StepConfig
 from emulator.domain.duration import UNITS, looks_like_seconds, unknown_unit
@@ -17,8 +16,8 @@ class Hints:
     def __init__(self) -> None:
         self._said: set[str] = set()
 
-    def duration(self, call: str, duration: float | str | timedelta) -> None:
-        """Look at the duration of a sleep or a wait."""
+    def duration(self, call: str, duration: object) -> None:
+        """Look at the duration of a sleep, a wait or a retention; an instant is none."""
         if looks_like_seconds(duration):
             self._say(
                 f'{call}: a bare number is milliseconds. Write "{duration} seconds" if seconds are meant.'
@@ -30,11 +29,7 @@ class Hints:
         for name, duration in (("timeout", config.timeout), ("delay", config.retries.delay)):
             self.duration(f"{call}, {name}={duration!r}", duration)
 
-    def retention(self, call: str, duration: float | str | timedelta) -> None:
-        """Look at how long an instance is to be kept."""
-        self._unit(f"{call}={duration!r}", duration)
-
-    def _unit(self, call: str, duration: float | str | timedelta) -> None:
+    def _unit(self, call: str, duration: object) -> None:
         if (unit := unknown_unit(duration)) is not None:
             self._say(
                 f'{call}: there is no unit "{unit}", so that is milliseconds. The units are {UNITS}.'

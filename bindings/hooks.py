@@ -23,6 +23,7 @@ from bindings.ambient import (
     refuse_in_body,
     refuse_outside_body,
 )
+from bindings.hints import Hints
 from bindings.host import Host
 from bindings.run import Run
 from emulator.domain import values
@@ -32,6 +33,9 @@ from emulator.domain.instance import InstanceKey, id_in_scope
 from emulator.domain.limits import MAX_WAIT_TIMEOUT_MS
 from emulator.engine.steps import OpenHook
 from emulator.errors import HookDisposedError, InvalidDuration
+
+_hints = Hints()
+"""Of the process. They do not name the token, which may be a secret."""
 
 
 class Hook:
@@ -86,6 +90,7 @@ class Hook:
             timeout_ms = duration_ms(timeout, what=what, maximum_ms=MAX_WAIT_TIMEOUT_MS)
             if timeout_ms < 0:
                 raise InvalidDuration(f"{what} is {timeout!r}; it must not be negative.")
+            _hints.duration(f"receive(timeout={timeout!r}) of a hook", timeout)
         refuse_outside_body("Waiting for a hook")
         return self._revived(await self._hook.receive(timeout_ms))
 

@@ -315,6 +315,7 @@ class WorkflowStep:
             else read_min_retention(min_retention, self._context.now_ms(), self._created_ms),
             schema=schemas.name_of(schema),
         )
+        self._hints.duration(f"step.create_hook(), min_retention={min_retention!r}", min_retention)
         return Hook(hook, self._place.host, schema)
 
     def create_webhook(

@@ -405,12 +405,16 @@ def _hook(given: dict[str, Any], now_ms: int) -> HookRequest | None:
         hook = {"token": hook}
     told = options(hook, {}, _HOOK, "hook")
     retentions += [told[name] for name in _RETENTIONS if told.get(name) is not None]
-    retention = None if not retentions else _same(retentions, "min_retention")
+    retained = None
+    if retentions:
+        given_retention = _same(retentions, "min_retention")
+        retained = min_retention(given_retention, now_ms)
+        _hints.duration(f"create(), min_retention={given_retention!r}", given_retention)
     return HookRequest(
         "",
         check_token(told.get("token")),
         values.encode(told.get("metadata"), "the metadata of the hook"),
-        None if retention is None else min_retention(retention, now_ms),
+        retained,
     )
 
 
@@ -426,7 +430,7 @@ def _retention_ms(given: Mapping[str, Any], name: str) -> int | None:
     if value is None:
         return None
     length_ms = retention_ms(value)
-    _hints.retention(f"create(), {name}", value)
+    _hints.duration(f"create(), {name}={value!r}", value)
     return length_ms
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from bindings import WorkflowStep
 from emulator.domain.values import JsDict
+from emulator.errors import WorkflowTimeoutError
 from tests.unit.bindings.project import Project, in_virtual_time
 
 ONCE = {"retries": {"limit": 0, "delay": 0}}
@@ -183,4 +184,25 @@ async def test_numbers_of_a_config_that_look_like_seconds_are_told_once(
         f'step.do("one"), {name}={number}: a bare number is milliseconds. '
         f'Write "{number} seconds" if seconds are meant.'
         for name, number in (("timeout", 30), ("delay", 10))
+    ]
+
+
+@in_virtual_time
+async def test_numbers_of_hooks_that_look_like_seconds_are_told_without_the_token(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        hook = step.create_hook(token="secret", min_retention=61)
+        with pytest.raises(WorkflowTimeoutError):
+            await hook.receive(timeout=7)
+
+    async with Project(run) as project:
+        hook = {"token": "other secret", "min_retention": 62}
+        instance = await project.workflow.create(hook=hook)
+        await project.ended(instance)
+    told = sorted(each.getMessage().partition(": a bare number")[0] for each in caplog.records)
+    assert told == [
+        "create(), min_retention=62",
+        "receive(timeout=7) of a hook",
+        "step.create_hook(), min_retention=61",
     ]
