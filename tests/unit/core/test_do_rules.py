@@ -9,7 +9,9 @@ from emulator.core.inputs import (
     AttemptRaised,
     AttemptReturned,
     EventSent,
+    PauseRequested,
     Recovered,
+    ResumeRequested,
     RunParked,
     TimerFired,
 )
@@ -44,6 +46,7 @@ from tests.unit.core.vocabulary import (
     raises,
     returns,
     running,
+    sleep,
 )
 
 A = do("a")
@@ -103,6 +106,22 @@ def test_a_retry_without_delay_starts_at_once() -> None:
     case = running().when(asks_do("a", AT_ONCE), raises("a"))
     case.then(A, AttemptFailed(1, BOOM, 0), AttemptStarted(2), InvokeAttempt(A, 2, AT_ONCE))
     case.then_armed()
+
+
+def test_a_timer_that_comes_twice_starts_one_retry() -> None:
+    case = running().when(asks_do("a"), raises("a")).at(100).when(TimerFired(A, 100))
+    assert case.invoked == [(A, 2)]
+    case.when(TimerFired(A, 100)).then_nothing()
+
+
+def test_an_error_may_say_when_the_next_attempt_comes_but_not_that_one_comes() -> None:
+    def busy(attempt: int) -> AttemptRaised:
+        return AttemptRaised(LIVE, A, attempt, BOOM, base_delay_ms=10, retry_after_ms=7)
+
+    case = running().when(asks_do("a"), busy(1)).then(A, AttemptFailed(1, BOOM, 7))
+    case.at(7).when(TimerFired(A, 7), busy(2)).then_armed(a=14)
+    case.at(14).when(TimerFired(A, 14), busy(3))
+    case.then(A, AttemptFailed(3, BOOM), StepFailed(), ResolveStep(A, BOOM, case.state.seq))
 
 
 def test_an_error_that_forbids_retries_ends_the_step() -> None:
@@ -225,6 +244,22 @@ def test_a_step_that_is_cancelled_before_its_retry_has_no_timer() -> None:
     case.when(abandons(A)).then(A, RetriesAbandoned()).then_armed(s=1_000)
 
 
+def test_a_slot_for_another_reason_starts_no_retry_of_a_cancelled_step() -> None:
+    case = running().when(asks_do("a"), asks_sleep("s"), raises("a"), abandons(A), RunParked(LIVE))
+    case.at(1_000).when(TimerFired(sleep("s"), 1_000)).and_slot()
+    assert case.resolved == [sleep("s")]
+    assert case.invoked == []
+
+
+def test_no_pause_gives_a_cancelled_step_its_timer_back() -> None:
+    case = running().when(asks_do("a"), asks_sleep("s"), raises("a"), abandons(A))
+    case.when(PauseRequested()).at(10).when(ResumeRequested()).then_armed(s=1_010)
+
+
+def test_a_step_that_is_cancelled_after_its_end_stays_as_it_is() -> None:
+    running().when(asks_do("a"), returns("a"), abandons(A)).then_nothing()
+
+
 def test_code_at_rest_that_cancels_a_step_runs_again() -> None:
     case = running().when(asks_do("a"), raises("a"), RunParked(LIVE)).when(abandons(A))
     case.then(A, RetriesAbandoned(), RequestSlot(waking=True)).and_slot()
@@ -256,6 +291,7 @@ def test_a_cancelled_step_on_which_the_code_comes_to_rest_after_its_delay_starts
     case = running().when(asks_do("a"), abandons(A), raises("a")).crash()
     case.at(500).when(Recovered()).and_slot().when(asks_do("a"))
     case.when(RunParked(LIVE)).then(A, AttemptStarted(2), InvokeAttempt(A, 2, CONFIG))
-    case.when(returns("a", 2)).then(
-        A, AttemptSucceeded(2), StepSucceeded(ONE), ResolveStep(A, ONE, case.state.seq)
+    case.when(raises("a", 2)).then_armed(a=600)
+    case.at(600).when(TimerFired(A, 600), returns("a", 3)).then(
+        A, AttemptSucceeded(3), StepSucceeded(ONE), ResolveStep(A, ONE, case.state.seq)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.core.inputs import HookRequested, Recovered
+from emulator.core.inputs import HookRequested, PauseRequested, Recovered, ResumeRequested
 from emulator.domain.entries import HookCreated, WorkflowFailed
 from emulator.domain.hooks import HookRequest, HookStage, step_name
 from emulator.domain.status import InstanceStatus
@@ -29,6 +29,11 @@ def test_another_token_in_a_replay_errors_the_instance_and_frees_the_old_one() -
     assert '"token order:2-1"' in fact.error.message
     assert '"token order:1-1"' in fact.error.message
     assert case.last.hooks["h1"].stage is HookStage.RELEASED
+
+
+def test_a_run_that_goes_on_after_a_pause_has_opened_nothing_yet() -> None:
+    case = opened().when(PauseRequested(), ResumeRequested()).and_slot()
+    case.when(opens_another()).then_status(InstanceStatus.ERRORED)
 
 
 def test_what_was_expected_is_the_first_hook_that_the_replay_has_not_opened() -> None:

@@ -14,7 +14,7 @@ from emulator.core.inputs import (
 from emulator.domain.entries import EventReceived, HookCreated, HookReclaimed
 from emulator.domain.hooks import HookRecord, HookStage, MinRetention
 from emulator.domain.status import InstanceStatus
-from emulator.errors import HookConflictError
+from emulator.errors import HookConflictError, StepNotFound
 from tests.unit.core.test_hook_rules import (
     CHANNEL,
     RETENTION,
@@ -51,6 +51,12 @@ def test_a_restart_of_the_whole_takes_the_token_of_the_start_again() -> None:
     case.and_slot().when(opens())
     assert case.resolved == [hook()]
     assert not case.last.entries, "it binds again"
+
+
+def test_a_hook_is_no_step_to_restart_from() -> None:
+    case = opened().when(RestartRequested(A)).then_refused(StepNotFound)
+    assert case.last.refusal is not None
+    assert case.last.refusal.hint.startswith("It has these steps: none. ")
 
 
 def test_a_token_that_was_given_up_is_taken_again_too() -> None:

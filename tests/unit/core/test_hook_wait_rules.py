@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.core.inputs import HookRequested, ReceiveRequested, Recovered, TimerFired
+from emulator.core.inputs import (
+    EventSent,
+    HookRequested,
+    PauseRequested,
+    ReceiveRequested,
+    Recovered,
+    ResumeRequested,
+    TimerFired,
+)
 from emulator.domain.entries import HookDisposed, WaitAbandoned, WaitStarted
+from emulator.domain.failure import Failure
 from emulator.domain.steps import StepKey, StepKind
 from tests.unit.core.test_hook_rules import (
     CHANNEL,
@@ -18,7 +27,7 @@ from tests.unit.core.test_hook_rules import (
     take,
     wants,
 )
-from tests.unit.core.vocabulary import LIVE, Case, abandons, asks_sleep, asks_wait
+from tests.unit.core.vocabulary import LIVE, ONE, Case, abandons, asks_sleep, asks_wait
 
 NAME = hook().label
 
@@ -67,8 +76,13 @@ def test_what_came_before_the_end_of_a_hook_is_taken_by_a_wait_that_was_cancelle
     assert not case.state.mailbox
 
 
-def test_a_replay_ends_no_wait_before_it_comes_to_the_end_of_the_hook() -> None:
-    case = cancelled(None).when(disposes()).crash().when(Recovered()).and_slot()
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_replay_ends_no_wait_before_it_comes_to_the_end_of_the_hook(*, is_loaded: bool) -> None:
+    case = cancelled(None).when(disposes())
+    if is_loaded:
+        case.when(PauseRequested(), ResumeRequested()).and_slot()
+    else:
+        case.crash().when(Recovered()).and_slot()
     case.when(opens(), receives()).then_nothing()
     case.when(abandons(take(1)), disposes()).then_nothing()
 
@@ -79,6 +93,16 @@ def test_disposing_of_a_hook_ends_no_wait_but_its_own() -> None:
     case.when(asks_wait("w", "payment"), asks_sleep("s"))
     case.when(ReceiveRequested(LIVE, StepKey(StepKind.WAIT, other.label, 1), "hb"))
     case.when(disposes()).then(hook(), HookDisposed())
+
+
+def test_disposing_of_a_hook_gives_its_wait_nothing_that_came_for_others() -> None:
+    case = opened().when(EventSent("payment", ONE), receives(), disposes())
+    assert isinstance(case.state.steps[take(1)].outcome, Failure)
+    assert len(case.state.mailbox) == 1
+
+
+def test_a_payload_stays_with_the_wait_that_took_it_though_that_is_cancelled() -> None:
+    opened().when(receives(), resumes(), abandons(take(1))).then_nothing()
 
 
 def test_disposing_of_a_hook_does_not_end_a_wait_that_was_cancelled() -> None:

@@ -318,6 +318,12 @@ def test_a_deadline_that_passed_while_nothing_ran_is_met_at_once() -> None:
     assert not any(isinstance(effect, ArmTimer) for effect in case.last.effects)
 
 
+def test_an_instance_is_modified_when_its_status_changes() -> None:
+    case = running().at(5).when(asks_sleep("s"))
+    assert case.state.modified_ms == 0
+    assert case.at(7).when(PARKED).crash().state.modified_ms == 7
+
+
 # stopping in good order
 
 
@@ -325,8 +331,13 @@ def test_a_stop_in_good_order_takes_an_attempt_back() -> None:
     case = (
         running().when(asks_do("a"), ShutdownRequested()).then(A, AttemptInterrupted(), Interrupt())
     )
-    case = case.crash().when(Recovered()).and_slot().when(asks_do("a"))
-    assert case.invoked == [(A, 1)]
+    case = case.crash().when(Recovered()).then(RequestSlot(waking=True)).and_slot()
+    case.when(asks_do("a")).then(A, AttemptStarted(1), InvokeAttempt(A, 1, CONFIG))
+
+
+def test_a_stop_in_good_order_takes_back_no_attempt_that_had_ended() -> None:
+    case = running().when(asks_do("a"), raises("a"), asks_sleep("s"))
+    case.when(ShutdownRequested()).then(Interrupt())
 
 
 def test_a_stop_in_good_order_changes_no_status() -> None:

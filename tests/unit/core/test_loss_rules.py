@@ -15,6 +15,7 @@ from emulator.core.inputs import (
     UnloadRequested,
 )
 from emulator.core.losses import MOST_LOSSES
+from emulator.domain.config import RetryConfig, StepConfig
 from emulator.domain.entries import (
     AttemptFailed,
     AttemptStarted,
@@ -142,6 +143,17 @@ def test_handlers_that_cannot_be_found_again_end_the_rollback() -> None:
         case.when(LOST).then_status(STATUS.ROLLING_BACK)
     case.when(LOST).then(
         A, RollbackAttemptStarted(2), RollbackAttemptFailed(2, DEAD), RollbackStepFailed(),
+        RollbackFailed(1, 0), WorkflowFailed(BOOM), Interrupt(),
+    )  # fmt: skip
+
+
+def test_a_handler_that_is_under_way_at_the_last_loss_has_failed_that_attempt() -> None:
+    patient = StepConfig(RetryConfig(limit=9, delay=0), timeout=1_000)
+    case = running().when(asks_do("a", rollback=patient), returns("a"), RunRaised(LIVE, BOOM))
+    for _ in range(MOST_LOSSES):
+        case.when(LOST, asks_do("a", rollback=patient))
+    case.when(LOST).then(
+        A, RollbackAttemptFailed(MOST_LOSSES + 1, DEAD), RollbackStepFailed(),
         RollbackFailed(1, 0), WorkflowFailed(BOOM), Interrupt(),
     )  # fmt: skip
 

@@ -86,6 +86,8 @@ def test_a_skipped_delay_lets_the_retry_follow_at_once_and_stays_in_the_journal(
 def test_a_delay_of_a_step_that_is_not_listed_is_waited_for() -> None:
     case = modified(NOTHING.with_skipped_delays(frozenset({do("e")})))
     case.when(asks_do("d"), raises("d")).then(D, AttemptFailed(1, BOOM, 100)).then_armed(d=100)
+    case.when(asks_do("e"), raises("e"))
+    assert case.invoked == [(do("e"), 2)]
 
 
 def test_a_mocked_result_comes_with_the_attempt() -> None:
@@ -166,7 +168,9 @@ def test_nothing_of_it_is_in_the_journal() -> None:
 
 def test_the_steps_that_are_named_are_known() -> None:
     modifiers = NOTHING.with_result(D, ONE).with_error(do("e"), BOOM, 1).with_event_timeout(W)
-    assert modifiers.with_skipped_sleeps(frozenset({S})).named_steps() == [D, do("e"), W, S]
+    modifiers = modifiers.with_skipped_delays(frozenset({do("f")}))
+    named = modifiers.with_skipped_sleeps(frozenset({S})).named_steps()
+    assert named == [D, do("e"), W, S, do("f")]
     assert NOTHING.with_skipped_sleeps(None).with_event("paid", None).named_steps() == []
 
 

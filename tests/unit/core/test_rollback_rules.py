@@ -160,8 +160,17 @@ def test_a_handler_is_tried_again_after_its_delay() -> None:
     case = two_steps().when(FAIL, not_undone("b"))
     case.then(B, RollbackAttemptFailed(1, BOOM, 50)).then_armed(b=50)
     case.at(50).when(TimerFired(B, 50)).then(B, RollbackAttemptStarted(2), handled("b", 2))
-    case.then_armed().when(undone("b", 2))
+    case.then_armed().when(TimerFired(B, 50)).then_nothing()
+    case.when(undone("b", 2))
     assert case.last.effects == [handled("a")]
+    case.when(undone("a"))
+    assert case.state.rollback
+    assert case.state.rollback.failure is None, "in the end it succeeded"
+
+
+def test_a_handlers_error_may_say_when_it_is_tried_again() -> None:
+    case = two_steps().when(FAIL, RollbackRaised(LIVE, B, 1, BOOM, retry_after_ms=7))
+    case.then_armed(b=7)
 
 
 def test_a_handlers_timer_that_comes_early_is_set_again() -> None:
@@ -310,7 +319,8 @@ def test_a_replay_for_handlers_invokes_and_writes_nothing() -> None:
 
 def test_a_replay_for_handlers_does_not_note_a_cancelled_wait() -> None:
     case = two_steps().when(asks_wait("w")).crash().when(END)
-    case.when(asks_wait("w"), abandons(wait("w"))).then_nothing()
+    case.when(asks_wait("w")).then_nothing()
+    case.when(abandons(wait("w"))).then_nothing()
 
 
 @pytest.mark.parametrize(

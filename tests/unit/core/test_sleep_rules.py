@@ -5,12 +5,32 @@ from __future__ import annotations
 import pytest
 
 from emulator.core.effects import ArmTimer, RejectStep, ResolveStep
-from emulator.core.inputs import PauseRequested, Recovered, ResumeRequested, TimerFired
+from emulator.core.inputs import (
+    PauseRequested,
+    Recovered,
+    ResumeRequested,
+    RunParked,
+    RunRaised,
+    TimerFired,
+    WakeUpRequested,
+)
 from emulator.domain.entries import SleepCompleted, SleepStarted
 from emulator.domain.limits import MAX_SLEEP_MS
 from emulator.domain.status import InstanceStatus
 from emulator.errors import InvalidDuration, PastWakeTime
-from tests.unit.core.vocabulary import abandons, asks_sleep, asks_sleep_until, running, sleep
+from tests.unit.core.vocabulary import (
+    BOOM,
+    CONFIG,
+    LIVE,
+    abandons,
+    asks_do,
+    asks_sleep,
+    asks_sleep_until,
+    asks_wait,
+    raises,
+    running,
+    sleep,
+)
 
 S = sleep("s")
 
@@ -86,6 +106,12 @@ def test_sleep_until_an_instant_beyond_the_maximum_is_refused(
         (effect,) = case.last.effects
         assert isinstance(effect, RejectStep)
         assert isinstance(effect.error, InvalidDuration)
+        assert str(effect.error).endswith("the maximum is 365 days")
+
+
+def test_code_that_goes_on_after_a_refusal_can_rest() -> None:
+    case = running().at(51).when(asks_sleep_until("past", 50), asks_sleep("s"))
+    case.when(RunParked(LIVE)).then_status(InstanceStatus.WAITING)
 
 
 def test_a_sleep_until_that_has_ended_is_not_past_in_a_replay() -> None:
@@ -106,3 +132,15 @@ def test_a_pause_moves_the_end_of_a_sleep_and_not_of_a_sleep_until() -> None:
     case.and_slot().when(asks_sleep_until("u", 100))
     assert case.resolved == [sleep("u")]
     case.when(asks_sleep("s", 100)).then(ArmTimer(S, 1_100))
+
+
+def test_waking_up_ends_neither_a_wait_nor_the_delay_of_a_retry() -> None:
+    case = running().when(asks_sleep("s"), asks_wait("w"), asks_do("a"), raises("a"))
+    assert case.when(WakeUpRequested()).last.told == 1
+    case.then_armed(w=1_000, a=100)
+
+
+def test_waking_up_wakes_nothing_during_a_rollback() -> None:
+    case = running().when(asks_do("a", rollback=CONFIG), asks_sleep("s"), RunRaised(LIVE, BOOM))
+    assert case.when(WakeUpRequested()).last.told == 0
+    case.then_nothing()

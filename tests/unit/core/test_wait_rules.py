@@ -157,6 +157,13 @@ def test_a_wait_that_timed_out_takes_nothing() -> None:
     assert taken(case) == {"v": 1}
 
 
+def test_a_timeout_wakes_an_instance_that_has_left_memory() -> None:
+    case = running().when(asks_wait("w"), RunParked(LIVE), UnloadRequested(LIVE))
+    case.at(1_000).when(TimerFired(W, 1_000))
+    case.then(W, WaitTimedOut(TIMEOUT), RequestSlot(waking=True)).and_slot().when(asks_wait("w"))
+    assert case.resolved == [W]
+
+
 def test_a_timeout_fails_the_wait_again_in_a_replay() -> None:
     case = running().when(asks_wait("w")).at(1_000).when(TimerFired(W, 1_000))
     case.crash().when(Recovered()).and_slot().when(asks_wait("w")).then(ResolveStep(W, TIMEOUT, 5))
@@ -325,6 +332,19 @@ def test_at_rest_a_wait_that_was_cancelled_comes_last() -> None:
     assert taken(case) == {"v": 1}
 
 
+def test_at_rest_a_wait_that_was_cancelled_comes_last_for_an_event_that_comes_then_too() -> None:
+    case = replay_of("w", "v", cancelled="w").when(EventSent("other")).and_slot()
+    case.when(asks_wait("w"), asks_wait("v"), RunParked(LIVE), numbered(1)).and_slot()
+    assert taken(case) == {"v": 1}
+
+
+def test_of_waits_that_were_cancelled_the_oldest_takes_the_event_that_it_gave_back() -> None:
+    case = running().when(asks_wait("w"), asks_wait("v"), numbered(1), abandons(V), abandons(W))
+    case.crash().when(Recovered()).and_slot()
+    case.when(asks_wait("v"), asks_wait("w"), RunParked(LIVE))
+    assert taken(case) == {"w": 1}
+
+
 def test_events_for_a_queued_instance_are_kept() -> None:
     given().when(PAID).then(RECEIVED).then_status(InstanceStatus.QUEUED)
 
@@ -380,6 +400,11 @@ def test_an_event_that_the_code_has_not_seen_goes_back_before_younger_ones() -> 
     assert taken(case) == {"v": 1, "x": 2}
 
 
+def test_a_wait_that_ended_without_an_event_has_nothing_to_give_back() -> None:
+    case = running().when(asks_wait("w")).at(1_000).when(TimerFired(W, 1_000))
+    case.when(abandons(W)).then_nothing()
+
+
 def test_an_event_that_goes_back_is_taken_by_another_wait_of_its_type() -> None:
     case = running().when(asks_wait("w"), asks_wait("v"), numbered(1)).when(abandons(W))
     assert taken(case) == {"v": 1}
@@ -411,6 +436,12 @@ def test_a_wait_that_gave_its_event_back_has_its_deadline_again() -> None:
     assert case.resolved == [W]
 
 
+def test_a_pause_since_then_has_moved_that_deadline() -> None:
+    case = running().when(asks_wait("w"), numbered(1)).at(10).when(PauseRequested())
+    case.at(60).when(ResumeRequested()).and_slot().when(asks_wait("w"), abandons(W))
+    case.then_armed(w=1_050)
+
+
 def test_a_wait_may_give_back_two_events() -> None:
     case = running().when(asks_wait("w"), delivered("d1"), abandons(W), asks_wait("v"))
     case.crash().when(Recovered()).and_slot()
@@ -426,6 +457,20 @@ def test_a_restart_keeps_an_event_that_a_kept_wait_gave_back() -> None:
     assert taken(case) == {"v": 1}
     case.when(RestartRequested(V)).and_slot().when(asks_wait("w"), asks_wait("v"))
     assert taken(case) == {"v": 1}
+
+
+def test_a_restart_does_not_bring_back_an_event_that_another_kept_wait_took() -> None:
+    case = running().when(asks_wait("w"), numbered(1), abandons(W), asks_wait("v"), asks_do("a"))
+    assert not case.when(RestartRequested(do("a"))).state.mailbox
+
+
+def test_a_restart_keeps_events_that_were_given_back_in_the_order_in_which_they_came() -> None:
+    case = running().when(asks_wait("w"), abandons(W), asks_wait("v"), numbered(1), numbered(2))
+    case.crash().when(Recovered()).and_slot()
+    case.when(asks_wait("w"), RunParked(LIVE), abandons(W), asks_wait("v"), abandons(V))
+    case.when(asks_do("a"), RestartRequested(do("a"))).and_slot()
+    case.when(asks_wait("x"), asks_wait("y"))
+    assert taken(case) == {"x": 1, "y": 2}
 
 
 def test_what_nobody_took_is_dropped_at_the_end() -> None:

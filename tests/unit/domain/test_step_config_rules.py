@@ -43,6 +43,17 @@ def test_no_config_is_the_defaults_themselves() -> None:
     assert resolve({}) == PRODUCTION_DEFAULTS
 
 
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [(5, "5"), (5.0, "5.0"), (2**53 - 1, "9007199254740991"), (2**53, "9007199254740992.0")],
+)
+def test_a_number_stays_what_it_is_as_far_as_javascript_counts_exactly(
+    given: float, stored: str
+) -> None:
+    config = resolve({"retries": {"limit": 1, "delay": given}, "timeout": given})
+    assert [repr(config.retries.delay), repr(config.timeout)] == [stored, stored]
+
+
 def test_the_defaults_are_cloudflares() -> None:
     assert StepConfig(RetryConfig(5, 10_000, "exponential"), "10 minutes") == PRODUCTION_DEFAULTS
     assert StepConfig(RetryConfig(5, 1_000, "exponential"), "10 minutes") == FAST_DEFAULTS
