@@ -85,7 +85,7 @@ def abandoned(decision: Decision, step: StepState) -> None:
 def come_back(decision: Decision) -> None:
     """The code rests. Steps that it had cancelled, and asks for again, are tried again when they are due."""
     for step in _asked_for(decision):
-        if step.abandoned and not step.in_flight:
+        if step.abandoned:
             if step.due_ms is not None and not _is_due(decision, step):
                 decision.arm(step.key, step.due_ms)
             else:

@@ -77,7 +77,6 @@ def _hook_requested(decision: Decision, request: inputs.HookRequested) -> None:
     if life.registering:
         if request.step in state.steps:
             decision.answer(state.steps[request.step])
-        rollbacks.registered(decision)
     elif diverged := hooks.divergence(state, request):
         lifecycle.run_failed(decision, failure_of(diverged))
     else:

@@ -195,7 +195,7 @@ def pause(decision: Decision, _: PauseRequested) -> None:
 
 
 def pause_queued(decision: Decision, _: PauseRequested) -> None:
-    """It has not begun: it will not until it is resumed."""
+    """It stands in the queue, new or woken: it leaves that, and gets no slot before it is resumed."""
     decision.clear_timers()
     decision.record(None, WorkflowPaused())
 

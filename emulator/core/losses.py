@@ -35,9 +35,8 @@ def run_lost(decision: Decision, loss: RunLost) -> None:
         rollbacks.lost(decision, loss.error, may_go_on=may_go_on)
         return
     attempts.fail_interrupted_attempts(decision, loss.error)
-    state.life.finished_at_loss = _finished(
-        state
-    )  # a step that has failed with its process is no progress
+    # A step that has failed with its process is no progress.
+    state.life.finished_at_loss = _finished(state)
     if state.status is InstanceStatus.WAITING_FOR_PAUSE:
         attempts.pause_now(decision)
     elif may_go_on:

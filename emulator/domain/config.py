@@ -16,7 +16,7 @@ import msgspec
 
 from emulator.domain.duration import js_number, parse_duration
 from emulator.domain.limits import MAX_RETRY_DELAY_MS, MAX_SAFE_INTEGER, MAX_STEP_RETRIES
-from emulator.domain.names import is_unicode, plain_text
+from emulator.domain.names import plain_text
 from emulator.errors import InvalidStepConfig
 
 DYNAMIC_DELAY: Final = "[dynamic]"
@@ -176,7 +176,7 @@ def _plain(value: object) -> int | float | str | None:
     if isinstance(value, timedelta):
         return round(parse_duration(value))
     if isinstance(value, str):
-        return plain_text(value) if is_unicode(value) else None
+        return plain_text(value)
     return _plain_number(value) if _is_number(value) else None
 
 
