@@ -10,6 +10,7 @@ from emulator.domain.config import RetryConfig, StepConfig
 from emulator.domain.entries import Entry, Fact
 from emulator.domain.failure import Failure
 from emulator.domain.instance import Creation, Schedule, TriggerSource
+from emulator.domain.names import RESERVED
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
 from emulator.projection.detail import (
@@ -83,6 +84,27 @@ def test_every_attempt_has_its_times_and_its_error() -> None:
     assert step == DoDetail(
         "a-1", 20, CONFIG, attempts=(Attempt(20, 25, False, BOOM), Attempt(125))
     )
+
+
+def test_a_step_that_succeeds_in_the_end_has_its_result_and_all_its_attempts() -> None:
+    [step] = seen(
+        *BEGUN,
+        (20, DO, facts.StepStarted(CONFIG)),
+        (20, DO, facts.AttemptStarted(1)),
+        (25, DO, facts.AttemptFailed(1, BOOM, 100)),
+        (125, DO, facts.AttemptStarted(2)),
+        (126, DO, facts.AttemptInterrupted()),
+        (130, DO, facts.AttemptStarted(2)),
+        (131, DO, facts.AttemptSucceeded(2)),
+        (131, DO, facts.StepSucceeded(ONE)),
+    ).steps
+    attempts = (Attempt(20, 25, False, BOOM), Attempt(130, 131, True))
+    assert step == DoDetail("a-1", 20, CONFIG, False, 131, True, ONE, attempts=attempts)
+
+
+def test_a_step_of_the_engines_own_is_not_shown() -> None:
+    own = StepKey(StepKind.DO, f"{RESERVED}own", 1)
+    assert seen(*BEGUN, (20, own, facts.StepStarted(CONFIG))).steps == ()
 
 
 def test_a_failed_step_has_the_error_of_its_last_attempt_unless_it_has_its_own() -> None:
@@ -177,6 +199,56 @@ def test_a_rollback_that_fails_shows_its_handlers_attempts_and_error() -> None:
     assert remote["rollback"] == {"outcome": "failed", "error": {"name": "Boom", "message": "no"}}
 
 
+def test_a_rollback_shows_what_it_has_compensated_and_what_stopped_it() -> None:
+    second = StepKey(StepKind.DO, "b", 1)
+    delay = Failure("NonRetryableDelayError", "bad delay")
+    compensated: list[Happened] = [
+        *BEGUN,
+        *DONE,
+        (22, second, facts.StepStarted(CONFIG, rollback=CONFIG)),
+        (30, None, facts.RollbackStarted(BOOM, 2)),
+        (30, second, facts.RollbackStepStarted()),
+        (30, second, facts.RollbackAttemptStarted(1)),
+        (31, second, facts.RollbackAttemptSucceeded(1)),
+        (31, second, facts.RollbackStepSucceeded()),
+    ]
+    shown = seen(
+        *compensated,
+        (31, DO, facts.RollbackStepStarted()),
+        (31, DO, facts.RollbackAttemptStarted(1)),
+        (33, DO, facts.RollbackAttemptFailed(1, BOOM)),
+        (33, DO, facts.RollbackStepFailed(delay)),
+        (33, None, facts.RollbackFailed(2, 1)),
+    )
+    assert shown.rollback == RollbackDetail("failed", delay)
+    assert shown.steps[2] == DoDetail(
+        "b-1", 30, CONFIG, True, 31, True, attempts=(Attempt(30, 31, True),)
+    )
+    whole = seen(*compensated, (31, None, facts.RollbackCompleted(2, 2)))
+    assert whole.rollback == RollbackDetail("complete")
+
+
+def test_a_terminated_instance_ends_with_a_termination_in_either_order() -> None:
+    ended = (40, None, facts.WorkflowTerminated())
+    slept = (30, NAP, facts.SleepStarted(1_000, 1_030))
+    shown = seen(*BEGUN, *DONE, slept, ended, status=InstanceStatus.TERMINATED)
+    remote = remote_detail(shown, "v")
+    kinds = ["step", "sleep", "termination"]
+    assert [step["type"] for step in remote["steps"]] == kinds
+    backwards = remote_detail(shown, "v", descending=True)
+    assert [step["type"] for step in backwards["steps"]] == kinds[::-1]
+    bare = remote_detail(shown, "v", with_steps=False)
+    assert (bare["steps"], bare["step_count"], remote["step_count"]) == ([], 3, 3)
+
+
+def test_the_output_of_a_sensitive_step_is_shown_to_nobody() -> None:
+    secret = StepConfig(RetryConfig(2, 100), "1 minute", sensitive="output")
+    shown = seen(*BEGUN, (20, DO, facts.StepStarted(secret)), *DONE[1:])
+    [local], [remote] = local_detail(shown)["steps"], remote_detail(shown, "v")["steps"]
+    assert (local["output"], remote["output"]) == ("[REDACTED]", '"[REDACTED]"')
+    assert local["config"]["sensitive"] == remote["config"]["sensitive"] == "output"
+
+
 def test_an_open_sleep_ends_when_it_is_planned_to_or_not_yet() -> None:
     shown = seen(*BEGUN, (20, NAP, facts.SleepStarted(1_000, 1_020)))
     [local], [remote] = local_detail(shown)["steps"], remote_detail(shown, "v")["steps"]
@@ -196,6 +268,15 @@ def test_an_event_without_payload_shows_none() -> None:
     started: Happened = (30, WAIT, facts.WaitStarted("paid", 500, 530))
     shown = seen(*BEGUN, started, (40, WAIT, facts.WaitCompleted(9, 39)))
     assert local_detail(shown)["steps"][0]["output"] == {"type": "paid", "timestamp": iso(39)}
+    shown = seen(*BEGUN, started, (40, WAIT, facts.WaitCompleted(9, 39, ONE)))
+    event = {"type": "paid", "payload": 1, "timestamp": iso(39)}
+    assert local_detail(shown)["steps"][0]["output"] == event
+
+
+def test_an_open_wait_shows_neither_an_event_nor_an_error() -> None:
+    shown = seen(*BEGUN, (30, WAIT, facts.WaitStarted("paid", 500, 530)))
+    for [step] in (local_detail(shown)["steps"], remote_detail(shown, "v")["steps"]):
+        assert (step["output"], step["error"], step["finished"]) == (None, None, False)
 
 
 def test_a_scheduled_instance_shows_its_schedule() -> None:

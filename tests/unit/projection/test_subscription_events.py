@@ -12,8 +12,16 @@ from emulator.domain.config import RetryConfig, StepConfig
 from emulator.domain.entries import FACTS, Entry, Fact
 from emulator.domain.failure import Failure
 from emulator.domain.instance import Creation
+from emulator.domain.names import RESERVED
 from emulator.domain.steps import StepKey, StepKind
-from emulator.projection.events import EVENT_TYPES, TERMINAL_EVENTS, EventLog
+from emulator.errors import InvalidSubscription
+from emulator.projection.events import (
+    EVENT_TYPES,
+    TERMINAL_EVENTS,
+    EventFilter,
+    EventLog,
+    event_filter,
+)
 
 CREATION = Creation("shop", "o-1", msgspec.Raw(b'{"n":1}'), 5)
 CONFIG = StepConfig(RetryConfig(2, "[dynamic]"), "1 minute")
@@ -42,6 +50,44 @@ def test_every_fact_of_cloudflares_is_shown_and_none_of_ours() -> None:
     assert {fact.event for fact in EVENT_TYPES} == {number for number in FACTS if number < 100}
     assert extra(None, facts.EventReceived("paid")) is None
     assert extra(WAIT, facts.WaitAbandoned()) is None
+    own = StepKey(StepKind.DO, f"{RESERVED}own", 1)
+    assert extra(own, facts.StepStarted(CONFIG)) is None
+
+
+def test_a_subscription_without_options_wants_everything() -> None:
+    assert event_filter() == EventFilter(0, frozenset(EVENT_TYPES.values()))
+
+
+@pytest.mark.parametrize("cursor", [0, 7, 2**53 - 1])
+def test_a_cursor_is_a_whole_number(cursor: int) -> None:
+    assert event_filter(cursor).cursor == cursor
+
+
+@pytest.mark.parametrize("cursor", [-1, 2**53, 1.0, "1", True])
+def test_anything_else_is_no_cursor(cursor: object) -> None:
+    with pytest.raises(InvalidSubscription) as caught:
+        event_filter(cursor)
+    assert repr(cursor) in caught.value.detail
+
+
+def test_a_filter_is_a_list_of_types() -> None:
+    assert event_filter(types=["step_started"]).types == {"step_started"}
+    assert event_filter(types=()).types == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("types", "told"),
+    [
+        ("step_started", "'step_started'"),
+        (["step_begun"], "'step_begun'"),
+        ([7], "7"),
+        ([None], "None"),
+    ],
+)
+def test_anything_else_is_no_filter(types: object, told: str) -> None:
+    with pytest.raises(InvalidSubscription) as caught:
+        event_filter(types=types)
+    assert told in caught.value.detail
 
 
 def test_every_type_is_one_fact_and_the_terminal_ones_are_among_them() -> None:
