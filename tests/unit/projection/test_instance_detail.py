@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from emulator.core.evolve import fold
 from emulator.domain import entries as facts
@@ -277,6 +278,24 @@ def test_an_open_wait_shows_neither_an_event_nor_an_error() -> None:
     shown = seen(*BEGUN, (30, WAIT, facts.WaitStarted("paid", 500, 530)))
     for [step] in (local_detail(shown)["steps"], remote_detail(shown, "v")["steps"]):
         assert (step["output"], step["error"], step["finished"]) == (None, None, False)
+
+
+def test_a_wait_ends_when_it_took_its_event_or_else_when_it_gives_up() -> None:
+    started: Happened = (30, WAIT, facts.WaitStarted("paid", 500, 530))
+    [still_open] = remote_detail(seen(*BEGUN, started), "v")["steps"]
+    took = seen(*BEGUN, started, (40, WAIT, facts.WaitCompleted(9, 39, ONE)))
+    [over] = remote_detail(took, "v")["steps"]
+    assert (still_open["end"], over["end"]) == (iso(530), iso(40))
+    assert over["output"] == f'{{"type":"paid","payload":1,"timestamp":"{iso(39)}"}}'
+
+
+@pytest.mark.parametrize(("length", "is_cut"), [(1_024, False), (1_025, True)])
+def test_a_long_output_is_cut_where_cloudflare_cuts_it(*, length: int, is_cut: bool) -> None:
+    text = '"' + "x" * (length - 2) + '"'
+    result = facts.StepSucceeded(msgspec.Raw(text.encode()))
+    shown = seen(*BEGUN, *DONE[:-1], (21, DO, result))
+    expected = f"{text[:1_024]}[truncated output]" if is_cut else text
+    assert remote_detail(shown, "v")["steps"][0]["output"] == expected
 
 
 def test_a_scheduled_instance_shows_its_schedule() -> None:
