@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from bindings import convert, schemas
-from bindings.ambient import Place, awaited_at, current_host, durable, here, refuse_outside_body
+from bindings.ambient import Place, current_host, durable, here, refuse_outside_body
+from bindings.callbacks import Config, handler_code, step_code
 from bindings.compensation import Undoable, undo_all
-from bindings.context import step_context, waited_event
-from bindings.dependencies import CONTEXT, Declared, by_name, by_position, resolve, signature_of
+from bindings.context import waited_event
+from bindings.dependencies import Declared, by_name, by_position, resolve, signature_of
 from bindings.hints import Hints
 from bindings.hooks import Hook
 from bindings.streams import WorkflowWritable, writable
@@ -40,8 +41,6 @@ from emulator.domain.names import RESERVED, check_event_type, check_step_name
 from emulator.domain.values import JsDict
 from emulator.engine.step_code import (
     AttemptContext,
-    Compensation,
-    DelayFunction,
     RollbackCode,
     StepCode,
 )
@@ -56,9 +55,6 @@ Duration = int | float | str | timedelta
 
 StepFunction = Callable[[], Awaitable[Any]]
 """What `@step.do` makes of a function: call it without arguments to run the step."""
-
-Config = Mapping[str, Any]
-"""`{"retries": {"limit", "delay", "backoff"}, "timeout", "sensitive"}`, each of the three optional."""
 
 
 class WorkflowStep:
@@ -158,14 +154,13 @@ class WorkflowStep:
         resolved = resolve_config(options.config, self._defaults, name)
         if options.config is not None:
             self._hints.config(f'step.do("{name}")', resolved)
-        needed, takes_context, is_coroutine = signature_of(function)
-        call = partial(_call, self._place, function, takes_context, is_coroutine)
-        code = StepCode(call, not is_coroutine, _delay(options.config))
-        if needed or options.depends:
+        signature = signature_of(function)
+        code = step_code(self._place, function, signature, options.config)
+        if signature.needed or options.depends:
             if options.depends is not None or not self._implicit_dependencies:
-                matched = by_position(needed, options.depends, self._declared)
+                matched = by_position(signature.needed, options.depends, self._declared)
             else:
-                matched = by_name(needed, self.step_closures, self._declared)
+                matched = by_name(signature.needed, self.step_closures, self._declared)
             arguments = resolve(matched, declared, name, concurrent=options.concurrent)
             return self._do_after(arguments, name, code, resolved, rollback)
         return self._context.do(name, code, resolved, rollback)
@@ -189,7 +184,7 @@ class WorkflowStep:
             raise InvalidStep(f'Rollback for "{name}" must be a function')
         resolved = resolve_config(config, self._defaults, name, "Rollback")
         self._hints.config(f'the rollback of step.do("{name}")', resolved)
-        return RollbackCode(_handler_code(self._place, name, handler, config), resolved)
+        return RollbackCode(handler_code(self._place, name, handler, config), resolved)
 
     def with_rollback(
         self, name: str, config: Config | None = None
@@ -437,67 +432,3 @@ class _UndoableDeclaration(_Declaration):
         result = await super().run()
         self._done.append((self._undoable, result))
         return result
-
-
-def _call(
-    place: Place,
-    function: Callable[..., Any],
-    takes_context: bool,
-    is_coroutine: bool,
-    context: AttemptContext,
-    /,
-    **arguments: Any,
-) -> Any:
-    here.set(place)
-    if takes_context:
-        arguments[CONTEXT] = step_context(context)
-    value = function(**arguments)
-    return value if is_coroutine else awaited_at(place, value)
-
-
-_TOLD = ("ctx", "error", "output", "step_name")
-"""What a rollback handler can take."""
-
-
-def _handler_code(
-    place: Place, name: str, handler: Callable[..., Any], config: Config | None
-) -> StepCode:
-    signature = signature_of(handler)
-    unknown = [parameter for parameter in signature.needed if parameter not in _TOLD]
-    if unknown:
-        raise InvalidStep(
-            f'Rollback for "{name}" takes {", ".join(unknown)}; it can take ctx, error, output and step_name.'
-        )
-    wanted = (*signature.needed, CONTEXT) if signature.takes_context else signature.needed
-    call = partial(_compensate, place, handler, wanted)
-    return StepCode(call, not signature.is_coroutine, _delay(config))
-
-
-def _compensate(
-    place: Place, handler: Callable[..., Any], wanted: Sequence[str], told: Compensation
-) -> Any:
-    here.set(place)
-    known = {
-        "ctx": step_context(told.context),
-        "error": told.error,
-        "output": told.output,
-        "step_name": told.context.step.label,
-    }
-    return awaited_at(place, handler(**{parameter: known[parameter] for parameter in wanted}))
-
-
-def _delay(config: Config | None) -> DelayFunction | None:
-    """The delay function of a config. It is called with a dictionary of `ctx` and `error`, as in JavaScript."""
-    if not config:
-        return None
-    retries: Any = config.get("retries")
-    delay: Any = (
-        cast("Mapping[str, Any]", retries).get("delay") if isinstance(retries, Mapping) else None
-    )
-    if not callable(delay):
-        return None
-
-    def call(context: AttemptContext, error: BaseException, /) -> Any:
-        return delay(JsDict(ctx=step_context(context), error=error))
-
-    return call

@@ -147,7 +147,8 @@ class Life(msgspec.Struct, gc=False):
 class InstanceState:
     """An instance. `seq` is the number of its last entry; `open` are the steps that have not ended, by age.
 
-    `waits` are those of them that wait for an event, by its type and by age, with no type that none waits for. `deliveries` are the ids of the events that came with one, taken since or not; `hooks` are by id, by age.
+    `waits` are those of them that wait for an event, by its type and by age; a type that none waits for is not there.
+    `deliveries` are the ids of the events that came with one, taken since or not; `hooks` are by id, by age.
     """
 
     creation: Creation
