@@ -152,6 +152,12 @@ def exception_of(failure: Failure) -> Exception:
     return kind(failure.message, **failure.fields or {})
 
 
+def can_be_rebuilt_as(kind: type[Exception]) -> bool:
+    """Whether `exception_of` gives objects of this class, or of one below it."""
+    classes = {StepError, *_REBUILT.values(), *_KINDS.values()}
+    return any(issubclass(each, kind) for each in classes)
+
+
 def is_retryable(error: BaseException) -> bool:
     """Whether another attempt could help.
 

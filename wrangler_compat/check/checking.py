@@ -31,6 +31,7 @@ from wrangler_compat.check.determinism import (
     values_are_the_same,
 )
 from wrangler_compat.check.effects import effects_are_in_steps
+from wrangler_compat.check.failures import failures_are_caught
 from wrangler_compat.check.finding import Breach, Finding
 from wrangler_compat.check.idempotency import effects_have_keys
 from wrangler_compat.check.state import (
@@ -57,6 +58,7 @@ RULES: Final[tuple[Callable[[Code], Iterator[Breach]], ...]] = (
     declarations_are_accepted,
     results_can_be_stored,
     cancellation_goes_through,
+    failures_are_caught,
 )
 
 _NOQA: Final = re.compile(

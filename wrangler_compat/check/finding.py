@@ -30,6 +30,7 @@ TITLES: Final = {
     "WF017": "A result that cannot be stored",
     "WF018": "Cancellation is swallowed",
     "WF019": "A unit of time that does not exist",
+    "WF020": "A class that no failure of a step has",
 }
 """Each code, with the title of its section in the document."""
 

@@ -16,6 +16,9 @@ from workers import WorkflowEntrypoint, fetch
 LIMITS = {"retries": {"limit": 3, "delay": "1 second"}}
 ONCE = {"retries": {"limit": 0, "delay": 0}}
 
+class Declined(Exception):
+    pass
+
 def now():
     return time.time()
 
@@ -301,6 +304,21 @@ WRONG = {
         "WF018",
         'with contextlib.suppress(BaseException):\n    await step.sleep("a", "1 hour")',
     ),
+    "a class of Python's around a step": (
+        "WF020",
+        a_step("return 1", after="try:\n    return await one()\nexcept KeyError:\n    return 2"),
+    ),
+    "a class of the module's, among others": (
+        "WF020",
+        a_step(
+            "return 1",
+            after="try:\n    got = await one()\nexcept (ValueError, Declined):\n    got = 2\nreturn got",
+        ),
+    ),
+    "a class around a wait": (
+        "WF020",
+        'try:\n    await step.wait_for_event("a", "paid", timeout=LIMIT)\nexcept ConnectionError:\n    return 2',
+    ),
 }
 
 RIGHT = {
@@ -406,6 +424,20 @@ RIGHT = {
     "cancellation that is raised first": 'try:\n    await step.sleep("a", "1 hour")\n'
     "except asyncio.CancelledError:\n    raise\nexcept BaseException:\n    return 1",
     "a bare except around nothing awaited": "try:\n    x = 1\nexcept:\n    x = 2",
+    "classes that failures of steps have": a_step(
+        "return 1",
+        after="try:\n    return await one()\nexcept TypeError:\n    return 2\nexcept NonRetryableError:\n    return 3\n"
+        "except HookNotFoundError:\n    return 4\nexcept Exception:\n    return 5",
+    ),
+    "a timeout of a wait": 'try:\n    await step.wait_for_event("a", "paid")\nexcept TimeoutError:\n    return 2',
+    "a class that something beside the step may raise": a_step(
+        "return {}",
+        after="try:\n    got = await one()\n    return got['a']\nexcept KeyError:\n    return 2",
+    ),
+    "a class that an argument may raise": 'try:\n    await step.sleep("a", event["payload"]["pause"])\n'
+    "except KeyError:\n    return 2",
+    "a class around code that runs no step": "try:\n    await asyncio.sleep(0)\nexcept KeyError:\n    return 2",
+    "a class inside a step": a_step("try:\n    return {}['a']\nexcept KeyError:\n    return 2"),
     "a rollback that counts": "tries = 0\nasync def undo():\n    nonlocal tries\n    tries += 1\n"
     "    await self.env.SHOP.release(1)\n" + a_step("return 1", options=", rollback=undo"),
 }
