@@ -77,7 +77,7 @@ class Attempt:
     """
 
     __slots__ = (
-        "_code", "_concluding", "_config", "_is_over", "_limit_ms", "_output", "_report", "_task", "_timeout", "_timers",
+        "_code", "_concluding", "_config", "_is_cancelled", "_is_over", "_limit_ms", "_output", "_report", "_task", "_timeout", "_timers",
         "_told", "_writing", "context",
     )  # fmt: skip
 
@@ -99,6 +99,7 @@ class Attempt:
         self._writing = writing
         self._output: Writer | None = None
         self._is_over = False
+        self._is_cancelled = False
         self._limit_ms = timeout_ms(context.config)
         self._timeout: Timer[Callable[[], None]] | None = None
         self._set_timeout()
@@ -107,6 +108,7 @@ class Attempt:
 
     def cancel(self) -> None:
         """Unwind the code; no verdict is given."""
+        self._is_cancelled = True
         self._end()
         self._task.cancel()
         if self._concluding is not None:
@@ -236,8 +238,8 @@ class Attempt:
         except _NoFunction:
             problem = "is not in the code any more"
         except BaseException as error:
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            # Not what the task says: before Python 3.13 a task group of the callback may leave it with a cancellation.
+            if isinstance(error, asyncio.CancelledError) and self._is_cancelled:
                 raise
             problem = f"threw an error: {failure_of(error).message}"
         text = f'The delay function for step "{self.context.step.label}" {problem}'

@@ -420,6 +420,27 @@ async def test_a_delay_function_that_fails_fails_the_step(
         assert len(bodies) == 1
 
 
+def cancelling(_: JsDict) -> int:
+    raise asyncio.CancelledError
+
+
+@in_virtual_time
+async def test_a_delay_function_may_raise_a_cancellation_after_a_failed_task_group() -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        @step.do("fails", config={"retries": {"limit": 3, "delay": cancelling}})
+        async def fails() -> None:
+            async def decline() -> None:
+                raise Declined
+
+            async with asyncio.TaskGroup() as group:
+                group.create_task(decline())
+
+        return (await refusal_of(fails())).__class__.__name__
+
+    async with Project(run) as project:
+        assert await project.result() == "NonRetryableDelayError"
+
+
 @in_virtual_time
 async def test_a_delay_function_is_not_asked_when_no_attempt_follows() -> None:
     def delay(_: JsDict) -> int:
