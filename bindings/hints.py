@@ -19,8 +19,9 @@ class Hints:
     def duration(self, call: str, duration: object) -> None:
         """Look at the duration of a sleep, a wait or a retention; an instant is none."""
         if looks_like_seconds(duration):
+            meant = f"{duration} second" if duration == 1 else f"{duration} seconds"
             self._say(
-                f'{call}: a bare number is milliseconds. Write "{duration} seconds" if seconds are meant.'
+                f'{call}: a bare number is milliseconds. Write "{meant}" if seconds are meant.'
             )
         self._unit(call, duration)
 

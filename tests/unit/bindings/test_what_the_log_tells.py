@@ -172,7 +172,7 @@ async def test_numbers_of_a_config_that_look_like_seconds_are_told_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def run(event: JsDict, step: WorkflowStep) -> Any:
-        config = {"timeout": 30, "retries": {"limit": 1, "delay": 10}}
+        config = {"timeout": 30, "retries": {"limit": 1, "delay": 1}}
         for _ in range(2):
             await step.do("one", config=config)(lambda: 1)()
         plain = {"timeout": "30 seconds", "retries": {"limit": 1, "delay": 100}}
@@ -182,8 +182,8 @@ async def test_numbers_of_a_config_that_look_like_seconds_are_told_once(
         await project.result()
     assert [each.getMessage() for each in caplog.records] == [
         f'step.do("one"), {name}={number}: a bare number is milliseconds. '
-        f'Write "{number} seconds" if seconds are meant.'
-        for name, number in (("timeout", 30), ("delay", 10))
+        f'Write "{meant}" if seconds are meant.'
+        for name, number, meant in (("timeout", 30, "30 seconds"), ("delay", 1, "1 second"))
     ]
 
 

@@ -26,7 +26,7 @@ class Orders(WorkflowEntrypoint):
     async def run(self, event, step):
         print("said by the user's code")
 
-        @step.do("price", config={"retries": {"limit": 1, "delay": 1}})
+        @step.do("price", config={"retries": {"limit": 1, "delay": 0}})
         async def price(ctx):
             if ctx["attempt"] == 1:
                 raise KeyError("mug")
