@@ -11,29 +11,40 @@ from wrangler_compat.check.scopes import read_scopes
 from wrangler_compat.config import WorkerConfig, load_config
 from wrangler_compat.config.locate import FILE_NAMES
 
+_PYTHON = "python_workers"
+"""The compatibility flag of Workers that are written in Python."""
 
-def check_project(folder: Path) -> None:
+
+def check_project(folder: Path) -> list[str]:
     """Check what the project at `folder` says of its workflows; a folder without a wrangler file is no project.
+
+    Gives what is no mistake here, but worth a look before the project is deployed.
 
     Raises:
         ConfigError: the wrangler file has mistakes.
         WorkerLoadError: a class that it names is not in the main module.
     """
     if not any((folder / name).is_file() for name in FILE_NAMES):
-        return
+        return []
     config = load_config(folder)
     names = _names_in(config.main)
-    if names is None:
-        return
-    missing = [each for each in _classes_of(config) if each not in names]
+    missing = [each for each in _classes_of(config) if names is not None and each not in names]
     if missing:
         raise WorkerLoadError(
             "\n".join(
                 f"{config.path} names the workflow class {each}, which does not exist in {config.main}."
-                + "".join(f" Did you mean {near}?" for near in get_close_matches(each, names, 1))
+                + "".join(
+                    f" Did you mean {near}?" for near in get_close_matches(each, names or (), 1)
+                )
                 for each in missing
             )
         )
+    warnings = [*config.warnings]
+    if _PYTHON not in config.compatibility_flags:
+        warnings.append(
+            f'{config.path}: compatibility_flags has no "{_PYTHON}", without which a Python Worker cannot be deployed.'
+        )
+    return warnings
 
 
 def _classes_of(config: WorkerConfig) -> list[str]:

@@ -53,7 +53,8 @@ def check(directory: Path, as_json: bool, style: str) -> None:
         count = len(findings)
         click.echo(f"{count} finding{'s' if count > 1 else ''}.", err=True)
     try:
-        check_project(directory)
+        for warning in check_project(directory):
+            click.echo(f"Warning: {warning}", err=True)
     except EmulatorError as error:
         _give_up(error)
     if findings:

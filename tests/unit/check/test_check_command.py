@@ -132,6 +132,25 @@ def test_a_project_whose_wrangler_file_is_wrong_is_not_green(
         assert result.exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ('"compatibility_flags": ["python_workers"]', ""),
+        ('"compatibility_flags": []', 'Warning: {path}: compatibility_flags has no "python_workers", without which a Python Worker cannot be deployed.\n'),
+        ('"compatibility_flags": ["python_workers"], "worklfows": []', 'Warning: {path}:1:59: "worklfows": perhaps "workflows" is meant.\n'),
+    ],
+)  # fmt: skip
+def test_what_will_not_do_on_cloudflare_is_a_warning(
+    project: Path, settings: str, told: str
+) -> None:
+    path = project / "wrangler.jsonc"
+    path.write_text(f"{{ {settings}, {WRANGLER.removeprefix('{')}")
+    (project / "src" / "entry.py").write_text("class Sleepy: ...\n")
+    result = check(project)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == told.format(path=path)
+
+
 def test_what_is_found_is_printed_though_the_wrangler_file_is_wrong(project: Path) -> None:
     (project / "wrangler.jsonc").write_text("{")
     result = check(project, "--json")
