@@ -15,6 +15,8 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+import msgspec
+
 CONTEXT = "ctx"
 """The parameter that gets the step context."""
 
@@ -23,15 +25,19 @@ _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _RUNS_ON_THE_LOOP = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
-class Declared:
-    """A step that has been declared: how it is run, and what it gave."""
+class _Call(msgspec.Struct):
+    """One call of a step. `waited_for` tells those who wait for it; mostly nobody does."""
 
-    __slots__ = ("_running", "needs")
+    is_over: bool = False
+    result: Any = None
+    waited_for: asyncio.Future[Any] | None = None
 
-    def __init__(self) -> None:
-        self.needs: Collection[Declared] = ()
-        """What it waits for, while it does."""
-        self._running: asyncio.Future[Any] | None = None
+
+class Declared(msgspec.Struct, eq=False, kw_only=True):
+    """A step that has been declared: how it is run, and what it gave. `needs` is what it waits for, while it does."""
+
+    needs: Collection[Declared] = ()
+    _last: _Call | None = None
 
     def run(self) -> Coroutine[Any, Any, Any]:
         """Ask the engine for the step."""
@@ -47,34 +53,42 @@ class Declared:
 
     async def call(self) -> Any:
         """Run it, and remember the result."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._running = future
+        call = self._last = _Call()
         try:
             result = await self.run()
         except BaseException as error:
-            if self._running is future:
-                self._running = None
-            if isinstance(error, asyncio.CancelledError):
-                future.cancel()
-            else:
-                future.set_exception(error)
-                future.exception()  # seen: whoever called gets it raised
+            if self._last is call:
+                self._last = None
+            if call.waited_for is not None:
+                if isinstance(error, asyncio.CancelledError):
+                    call.waited_for.cancel()
+                else:
+                    call.waited_for.set_exception(error)
+                    call.waited_for.exception()  # seen: whoever called gets it raised
             raise
-        future.set_result(result)
+        call.is_over = True
+        call.result = result
+        if call.waited_for is not None:
+            call.waited_for.set_result(result)
         return result
 
     async def result(self) -> Any:
         """What it gave; it is run if it has not been, and waited for if it is under way."""
-        while (running := self._running) is not None:
-            await asyncio.wait({running})
-            if not running.cancelled():
-                return running.result()
+        while (call := self._last) is not None:
+            if call.is_over:
+                return call.result
+            future = call.waited_for
+            if future is None:
+                future = call.waited_for = asyncio.get_running_loop().create_future()
+            await asyncio.wait({future})
+            if not future.cancelled():
+                return future.result()
         return await self.call()
 
     @property
     def is_under_way(self) -> bool:
         """Whether it runs."""
-        return self._running is not None and not self._running.done()
+        return self._last is not None and not self._last.is_over
 
     def waits_for(self, other: Declared) -> bool:
         """Whether it is under way, and cannot go on before another one has ended."""

@@ -113,7 +113,7 @@ class WorkflowStep:
             raise TypeError(
                 'Write @step.do() or @step.do("name"): the decorator takes the step\'s name.'
             )
-        if callable(depends) or isinstance(depends, Mapping):
+        if depends is not None and (callable(depends) or isinstance(depends, Mapping)):
             second = "" if callable(depends) else ", config={…}"
             raise TypeError(
                 f'Write step.do("{name}"{second})(function): step.do makes a decorator, as in Cloudflare\'s Python SDK.'
@@ -394,41 +394,24 @@ class StepOptions(msgspec.Struct, frozen=True):
     rollback_config: Config | None = None
 
 
-class _Declaration(Declared):
+class _Declaration(Declared, eq=False):
     """A step declared with `do`."""
 
-    __slots__ = ("_function", "_options", "_step")
-
-    def __init__(
-        self, step: WorkflowStep, options: StepOptions, function: Callable[..., Any]
-    ) -> None:
-        super().__init__()
-        self._step = step
-        self._options = options
-        self._function = function
+    step: WorkflowStep
+    options: StepOptions
+    function: Callable[..., Any]
 
     def run(self) -> Coroutine[Any, Any, Any]:
-        return self._step._do(self, self._options, self._function)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - two halves of one thing
+        return self.step._do(self, self.options, self.function)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - two halves of one thing
 
 
-class _UndoableDeclaration(_Declaration):
+class _UndoableDeclaration(_Declaration, eq=False):
     """A step declared with `with_rollback`: that it is done is remembered, for `rollback_all`."""
 
-    __slots__ = ("_done", "_undoable")
-
-    def __init__(
-        self,
-        step: WorkflowStep,
-        options: StepOptions,
-        function: Callable[..., Any],
-        undoable: Undoable,
-        done: list[tuple[Undoable, Any]],
-    ) -> None:
-        super().__init__(step, options, function)
-        self._undoable = undoable
-        self._done = done
+    undoable: Undoable
+    done: list[tuple[Undoable, Any]]
 
     async def run(self) -> Any:
         result = await super().run()
-        self._done.append((self._undoable, result))
+        self.done.append((self.undoable, result))
         return result
