@@ -6,6 +6,8 @@ holds the timers that follow from them, the effects, and a refusal if the rules 
 
 from __future__ import annotations
 
+import msgspec
+
 from emulator.core.effects import (
     ArmTimer,
     Effect,
@@ -30,32 +32,26 @@ from emulator.domain.steps import StepKey
 from emulator.errors import EmulatorError
 
 
-class Decision:
+class Decision(msgspec.Struct, gc=False):
     """What follows from one input.
 
     `timers` are the deadlines to store (None: none any more), after all older ones have gone if `timers_cleared`.
     `taken` are the events that leave the mailbox; `hooks` are those that have changed, as they are to be stored; `told` is the answer to who asked. `cut_steps` says what a restart removes (see `journal.port.Cut`).
     """
 
-    __slots__ = (
-        "cut_made", "cut_steps", "deleted", "effects", "entries", "hooks", "now_ms", "refusal", "state", "taken", "timers",
-        "timers_cleared", "told",
-    )  # fmt: skip
-
-    def __init__(self, state: InstanceState, now_ms: int) -> None:
-        self.state = state
-        self.now_ms = now_ms
-        self.entries: list[tuple[int, Entry]] = []
-        self.effects: list[Effect] = []
-        self.timers: dict[StepKey, int | None] = {}
-        self.timers_cleared = False
-        self.taken: list[int] = []
-        self.refusal: EmulatorError | None = None
-        self.cut_made = False
-        self.cut_steps: frozenset[StepKey] | None = None
-        self.deleted = False
-        self.told: object = None
-        self.hooks: dict[str, HookRecord] = {}
+    state: InstanceState
+    now_ms: int
+    entries: list[tuple[int, Entry]] = []
+    effects: list[Effect] = []
+    timers: dict[StepKey, int | None] = {}
+    timers_cleared: bool = False
+    taken: list[int] = []
+    refusal: EmulatorError | None = None
+    cut_made: bool = False
+    cut_steps: frozenset[StepKey] | None = None
+    deleted: bool = False
+    told: object = None
+    hooks: dict[str, HookRecord] = {}
 
     # what is written
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import lru_cache
 from typing import Final, Literal, TypeGuard, cast
 
 import msgspec
@@ -81,7 +82,12 @@ def resolve_config(
 
 def timeout_ms(config: StepConfig) -> int:
     """How long an attempt may take, in milliseconds; beyond `MAX_SAFE_INTEGER` that is for ever."""
-    return max(0, round(min(parse_duration(config.timeout), MAX_SAFE_INTEGER)))
+    return _limit_ms(config.timeout)
+
+
+@lru_cache(maxsize=1024)  # every attempt asks, and a project has few
+def _limit_ms(timeout: float | str) -> int:
+    return max(0, round(min(parse_duration(timeout), MAX_SAFE_INTEGER)))
 
 
 def retry_delay_ms(config: StepConfig, attempt: int, base_ms: float | None = None) -> int:

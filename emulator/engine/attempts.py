@@ -103,7 +103,7 @@ class Attempt:
         self._limit_ms = timeout_ms(context.config)
         self._timeout: Timer[Callable[[], None]] | None = None
         self._set_timeout()
-        self._task = asyncio.create_task(self._run())
+        self._task = asyncio.get_running_loop().create_task(self._run())
         self._concluding: asyncio.Task[None] | None = None
 
     def cancel(self) -> None:

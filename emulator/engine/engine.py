@@ -447,7 +447,7 @@ class Engine:
         if type(item) is RunParked and actor.key in turn.moving:
             # It came to rest before this turn, and is about to move.
             return Decision(actor.state, turn.now_ms)
-        if isinstance(item, (HookRequested, RestartRequested)):
+        if type(item) is HookRequested or type(item) is RestartRequested:
             item = turn.holders.tell(actor.state, item)
         status = actor.state.status
         decision = decide(actor.state, item, turn.now_ms)

@@ -231,7 +231,8 @@ class Incarnation:
         check_loop(self._loop)
         if self.is_closed:
             await self._refuse(asyncio.current_task())
-        self.say_later()
+        if self._later:
+            self.say_later()
         future = self._pending[request.step] = self._loop.create_future()
         self._rest.stir()
         self._unanswered += 1
@@ -458,7 +459,8 @@ class Incarnation:
 
     def watch(self) -> None:
         """Look whether the code has come to rest; if it stays so, say once that it is parked."""
-        self._rest.watch()
+        if self._is_at_rest():
+            self._rest.watch()
 
     def _parked(self) -> None:
         self._host.post(RunParked(self.number))

@@ -231,7 +231,7 @@ class StepContext:
             Exception: what the step failed with, rebuilt from what is stored (`domain.failure.exception_of`).
         """
         self._steps_asked += 1
-        limit = self.step_limit
+        limit = self._life.step_limit
         if self._steps_asked > limit:
             text = f"The limit of {limit} steps has been reached. This limit can be changed in your worker configuration."
             raise StepLimitReached(text)

@@ -13,7 +13,7 @@ from emulator.core.decision import Decision
 from emulator.core.hooks import conflict
 from emulator.core.inputs import AttemptReturned, CreateRequested, EventSent, Input
 from emulator.core.state import InstanceState
-from emulator.domain.entries import FACTS
+from emulator.domain.entries import FACTS, Fact
 from emulator.domain.failure import Failure
 from emulator.domain.hooks import HookRequest, TokenKey
 from emulator.domain.instance import Creation, InstanceKey, id_in_scope, scope_of
@@ -129,11 +129,8 @@ class Turn:
         if type(item) is CreateRequested:
             self.size_bytes += len(actor.state.creation.params)
         for _, entry in decision.entries:
-            for name in _LARGE.get(type(entry.fact), ()):
-                value: msgspec.Raw | Failure | None = getattr(entry.fact, name)
-                if value is not None:
-                    text = value.message if isinstance(value, Failure) else value
-                    self.size_bytes += len(text)
+            if type(entry.fact) in _LARGE:
+                self.size_bytes += _size_bytes(entry.fact)
         self.is_full = self.size_bytes > BYTES_PER_TURN
 
     def admits(self, posted: Posted, batch: Batch) -> bool:
@@ -251,6 +248,15 @@ class Turn:
             elif actor.number not in commit.deleted:
                 commit.updated[actor.number] = row
             actor.stored_row = row
+
+
+def _size_bytes(fact: Fact) -> int:
+    size_bytes = 0
+    for name in _LARGE[type(fact)]:
+        value: msgspec.Raw | Failure | None = getattr(fact, name)
+        if value is not None:
+            size_bytes += len(value.message if isinstance(value, Failure) else value)
+    return size_bytes
 
 
 _LARGE = {
