@@ -60,7 +60,8 @@ from emulator.domain.failure import is_retryable
 from emulator.domain.instance import Creation
 from emulator.domain.limits import MAX_SLEEP_MS
 from emulator.domain.steps import StepKey
-from emulator.engine.incarnation import MOST_REFUSALS, PASSES_BETWEEN_OUTCOMES
+from emulator.engine.incarnation import MOST_REFUSALS
+from emulator.engine.outcomes import PASSES_BETWEEN_OUTCOMES
 from emulator.engine.programs import RunEvent
 from emulator.engine.step_code import AttemptContext, Compensation, RollbackCode, StepCode
 from emulator.engine.steps import StepContext

@@ -161,7 +161,7 @@ class InstanceActor:
             return
         if isinstance(item, RunInput):
             if item.is_request and item.incarnation == incarnation.number:
-                incarnation.heard()
+                incarnation.outcomes.heard()
         elif isinstance(item, SlotGranted):
             incarnation.stir()
         incarnation.watch()
@@ -213,7 +213,7 @@ class InstanceActor:
 
     def _reject(self, effect: RejectStep) -> None:
         if self._incarnation is not None:
-            self._incarnation.reject(effect)
+            self._incarnation.outcomes.reject(effect.step, effect.error)
 
     def _invoke(self, effect: InvokeAttempt) -> None:
         assert self._incarnation is not None

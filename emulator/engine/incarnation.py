@@ -3,8 +3,7 @@
 Theory of operation
 ===================
 The user's code asks through a `StepContext`; every request becomes an input for the core, and a future that is resolved
-once the answer is committed. Outcomes are handed over one at a time, in the order in which the journal has them, with
-room for the code to react in between: then a race between two steps has the same winner in every replay.
+once the answer is committed (see `outcomes`).
 
 An incarnation ends by being *closed*: its tasks are cancelled, its futures with them. Code that swallows the
 cancellation achieves nothing: nothing it says is heard, and a step it asks for cancels it again.
@@ -13,13 +12,12 @@ cancellation achieves nothing: nothing it says is heard, and a step it asks for 
 from __future__ import annotations
 
 import asyncio
-import heapq
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
-from emulator.core.effects import InvokeAttempt, InvokeRollback, Outcome, RejectStep, ResolveStep
+from emulator.core.effects import InvokeAttempt, InvokeRollback, Outcome, ResolveStep
 from emulator.core.inputs import (
     AttemptRaised,
     AttemptReturned,
@@ -42,6 +40,7 @@ from emulator.domain.instance import InstanceKey
 from emulator.domain.steps import StepKey
 from emulator.engine.attempts import Attempt, Raised, Verdict
 from emulator.engine.notices import Notices, ReplayCheck
+from emulator.engine.outcomes import Outcomes
 from emulator.engine.outputs import PAGE_BYTES, PAGE_CHUNKS, StoredOutput, output_stream
 from emulator.engine.programs import RunEvent, WorkflowDefinition, uncaught
 from emulator.engine.rest import Rest
@@ -60,12 +59,6 @@ from emulator.engine.tokens import HookNames, TokenMaker
 from emulator.errors import ProgramLost, RollbackPhase
 from emulator.journal.port import ChunkRow
 from emulator.timing.alarm import Timers
-
-PASSES_BETWEEN_OUTCOMES = 12
-"""Passes of the loop between two outcomes. A task that waits through `gather`, `wait` and `wait_for` needs a few."""
-
-PASSES_BEFORE_REPLAY = 6
-"""Passes of the loop before an outcome that the journal had already. Each task inside a task asks one pass later."""
 
 MOST_REFUSALS = 100
 """How often code that has swallowed its cancellation is cancelled again when it asks for a step, before it just hangs."""
@@ -108,16 +101,10 @@ class Incarnation:
         self._run: asyncio.Task[None] | None = None
         self._made = Made()
         self._rest = Rest(host.timers, self._made, self._is_at_rest, self._parked)
+        self.outcomes = Outcomes(self._rest.stir, self._rest.watch)
         self._code: dict[StepKey, StepCode] = {}
         self._rollbacks: dict[StepKey, RollbackCode] = {}
-        self._pending: dict[StepKey, asyncio.Future[Outcome]] = {}
-        self._unanswered = 0
         self._later: list[tuple[HookInput, asyncio.Future[Outcome]]] = []
-        self._outcomes: list[tuple[int, StepKey, Outcome]] = []
-        self._is_pumping = False
-        self._is_stalled = False
-        self._causes: dict[StepKey, BaseException] = {}
-        self._told: Exception | None = None
         self._attempts: dict[StepKey, Attempt] = {}
         self._check = ReplayCheck(state, host.notices)
 
@@ -158,7 +145,9 @@ class Incarnation:
                 self._host.post(RunLost(self.number, failure_of(error)))
         except BaseException as error:
             if not self.is_closed:
-                failure = uncaught(error, self._definition, creation, told=error is self._told)
+                failure = uncaught(
+                    error, self._definition, creation, told=error is self.outcomes.told
+                )
                 self._end(RunRaised(self.number, failure))
         else:
             if not self.is_closed:
@@ -206,22 +195,22 @@ class Incarnation:
     async def _read_output(self, label: str, first: int) -> list[ChunkRow]:
         # Like a question to the engine: the code is not at rest meanwhile, and hears of nothing else.
         self._rest.stir()
-        self._unanswered += 1
+        self.outcomes.hold()
         try:
             page = await self._host.streams.journal.chunks(
                 self._host.key, output_stream(label), first, PAGE_CHUNKS, PAGE_BYTES
             )
         finally:
-            self.heard()
+            self.outcomes.heard()
             self._rest.watch()
         return page.chunks if page is not None else []
 
     def hold(self) -> Callable[[], None]:
         """Hand over no outcome until the function that is returned has been called, as while a request is undecided."""
-        self._unanswered += 1
+        self.outcomes.hold()
 
         def release() -> None:
-            self.heard()
+            self.outcomes.heard()
             self._rest.watch()
 
         return release
@@ -233,17 +222,15 @@ class Incarnation:
             await self._refuse(asyncio.current_task())
         if self._later:
             self.say_later()
-        future = self._pending[request.step] = self._loop.create_future()
-        self._rest.stir()
-        self._unanswered += 1
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        self.outcomes.expect(request.step, future)
         self._check.asked(request.step)
         self._host.post(request)
         try:
             return await future
         except asyncio.CancelledError:
             # Also when the answer is there: the code has not seen it.
-            if self._pending.get(request.step) is future:
-                del self._pending[request.step]
+            self.outcomes.give_up(request.step, future)
             self.abandoned(request.step)
             raise
 
@@ -278,8 +265,7 @@ class Incarnation:
         self._rest.stir()
         for item, future in later:
             if isinstance(item, HookRequested):
-                self._pending[item.step] = future
-                self._unanswered += 1
+                self.outcomes.expect(item.step, future)
             self._host.post(item)
 
     def token(self, step: StepKey) -> str:
@@ -309,68 +295,10 @@ class Incarnation:
             keep_for_ever(task)
         await self._loop.create_future()
 
-    # what it is told
-
-    def heard(self) -> None:
-        """One of its requests has been decided and committed."""
-        self._unanswered -= 1
-        if self._unanswered == 0 and self._is_stalled:
-            self._is_stalled = False
-            self._loop.call_soon(self._pass, PASSES_BETWEEN_OUTCOMES)
-
     def resolve(self, effect: ResolveStep) -> None:
-        """Hand over the outcome of a step, after those that came before it."""
-        if not (self._is_pumping or self._unanswered) and len(self._pending) == 1:
-            # The code waits for nothing else, so nothing can come before it.
-            self._rest.stir()
-            self._settle(effect.step, effect.outcome)
-            return
-        heapq.heappush(self._outcomes, (effect.finished_seq, effect.step, effect.outcome))
-        if not self._is_pumping:
-            # Not at once: in a replay the code may still be on its way to a step that ended earlier.
-            self._is_pumping = True
-            self._loop.call_soon(self._pass, PASSES_BEFORE_REPLAY if self._unanswered else 0)
-
-    def reject(self, effect: RejectStep) -> None:
-        """Raise a refusal where the step was asked for."""
-        future = self._pending.pop(effect.step, None)
-        if future is not None and not future.done():
-            future.set_exception(effect.error)
-
-    def _pump(self) -> None:
-        self._is_pumping = False
-        while self._outcomes:
-            _, step, outcome = heapq.heappop(self._outcomes)
-            self._rest.stir()
-            self._settle(step, outcome)
-            if self._outcomes or self._pending:
-                self._is_pumping = True
-                self._loop.call_soon(self._pass, PASSES_BETWEEN_OUTCOMES)
-                return
-        self._rest.watch()  # nobody else looks again when the last outcome led to nothing
-
-    def _pass(self, left: int) -> None:
-        if self.is_closed:
-            return
-        if self._unanswered:
-            self._is_stalled = True  # until all is `heard`
-        elif left:
-            self._loop.call_soon(self._pass, left - 1)
-        else:
-            self._pump()
-
-    def _settle(self, step: StepKey, outcome: Outcome) -> None:
-        self._code.pop(step, None)
-        future = self._pending.pop(step, None)
-        if future is None or future.done():
-            return
-        if isinstance(outcome, Failure):
-            error = exception_of(outcome)
-            error.__cause__ = self._causes.pop(step, None)
-            self._told = error
-            future.set_exception(error)
-        else:
-            future.set_result(outcome)
+        """Hand over the outcome of a step, in its turn."""
+        self._code.pop(effect.step, None)
+        self.outcomes.add(effect.finished_seq, effect.step, effect.outcome)
 
     # attempts
 
@@ -430,7 +358,7 @@ class Incarnation:
 
     def _post_verdict(self, step: StepKey, number: int, verdict: Verdict) -> None:
         if isinstance(verdict, Raised):
-            self._causes[step] = verdict.error
+            self.outcomes.causes[step] = verdict.error
             self._host.post(self._raised(AttemptRaised, step, number, verdict))
         else:
             self._host.post(AttemptReturned(self.number, step, number, verdict))
@@ -471,9 +399,7 @@ class Incarnation:
         return self._made.has_timers()
 
     def _is_at_rest(self) -> bool:
-        return bool(self._pending) and not (
-            self._attempts or self._unanswered or self._is_pumping or self.is_closed
-        )
+        return not (self._attempts or self.is_closed) and self.outcomes.are_all_awaited
 
     def close(self, rollbacks_for: int | None = None) -> None:
         """Unwind user code. Its rollback handlers can still be called if the number is given under which they speak."""
@@ -488,9 +414,7 @@ class Incarnation:
         for attempt in self._attempts.values():
             attempt.cancel()
         self._attempts.clear()
-        self._pending.clear()
-        self._outcomes.clear()
-        self._told = None
+        self.outcomes.close()
         self._later.clear()
         self._writing.close()
         if rollbacks_for is not None:

@@ -44,7 +44,7 @@ from emulator.domain.failure import Failure
 from emulator.domain.instance import Creation, InstanceKey
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
-from emulator.engine import incarnation
+from emulator.engine import outcomes
 from emulator.engine.admission import Admission
 from emulator.engine.programs import WorkflowDefinition
 from emulator.journal.port import Commit, Cut, EntryRow, InstanceRow
@@ -452,8 +452,8 @@ def test_the_simulation_finds_an_engine_whose_running_instances_expire(
 def test_the_simulation_finds_an_engine_that_does_not_wait_for_the_code_to_react(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(incarnation, "PASSES_BEFORE_REPLAY", 0)
-    monkeypatch.setattr(incarnation, "PASSES_BETWEEN_OUTCOMES", 0)
+    monkeypatch.setattr(outcomes, "PASSES_BEFORE_REPLAY", 0)
+    monkeypatch.setattr(outcomes, "PASSES_BETWEEN_OUTCOMES", 0)
     assert "replay: " in _first_failure()
 
 
