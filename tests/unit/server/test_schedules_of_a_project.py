@@ -21,7 +21,7 @@ DAY_MS = 24 * 60 * MINUTE_MS
 
 WRANGLER = """{
   "name": "shop", "main": "src/entry.py", "compatibility_date": "2026-11-01",
-  "triggers": { "crons": ["30 6 * * *", "* * 1 1 *"] },
+  "triggers": { "crons": ["30 6 * * *", "0 * 1 1 *"] },
   "workflows": [
     { "name": "report", "binding": "REPORT", "class_name": "Report", "schedules": "0 0 * * *" },
   ],
@@ -44,7 +44,7 @@ class Default(WorkerEntrypoint):
         return Response.json(SEEN)
 
     async def scheduled(self, controller):
-        if controller.cron == "* * 1 1 *":
+        if controller.cron == "0 * 1 1 *":
             raise ValueError("not on this day")
         SEEN.append([controller.cron, controller.scheduledTime])
 """
@@ -118,7 +118,7 @@ async def test_a_handler_that_fails_is_logged_and_the_next_tick_comes(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_project(folder) as project:
-        await project.advance("3 minutes")
+        await project.advance("3 hours")
     logged = [each for each in caplog.records if "scheduled of the cron trigger" in each.message]
     assert len(logged) == 3
     assert "not on this day" in str(logged[0].exc_info and logged[0].exc_info[1])
@@ -133,7 +133,7 @@ async def test_the_handler_can_be_run_over_http_as_with_wrangler_dev(
         assert (done.status, done.text()) == (200, "ok")
         done = await project.request("POST", handler)
         assert (done.status, done.text()) == (200, "ok")
-        done = await project.request("GET", f"{handler}?cron=*+*+1+1+*&format=json")
+        done = await project.request("GET", f"{handler}?cron=0+*+1+1+*&format=json")
         assert (done.status, done.json()) == (500, {"outcome": "exception", "noRetry": False})
         for time in ("noon", "9" * 5_000):
             done = await project.request("GET", f"{handler}?time={time}")
@@ -151,8 +151,8 @@ async def test_a_cron_trigger_without_a_handler_is_told(
     entry = folder / "src" / "entry.py"
     entry.write_text(ENTRY.replace("async def scheduled", "async def other"))
     async with open_project(folder) as project:
-        await project.advance("1 minute")
-    assert 'the cron trigger "* * 1 1 *" is due, but the Worker has no `scheduled`' in caplog.text
+        await project.advance("1 hour")
+    assert 'the cron trigger "0 * 1 1 *" is due, but the Worker has no `scheduled`' in caplog.text
 
 
 async def test_a_schedule_can_be_fired_at_any_time(folder: Path) -> None:
@@ -180,5 +180,5 @@ async def test_the_schedules_are_listed_with_their_next_times(folder: Path) -> N
     ] == [
         ("report", "0 0 * * *", "2026-01-02T00:00:00.000Z", "2026-01-03T00:00:00.000Z"),
         (None, "30 6 * * *", "2026-01-01T06:30:00.000Z", "2026-01-02T06:30:00.000Z"),
-        (None, "* * 1 1 *", "2026-01-01T23:59:00.000Z", "2027-01-01T00:00:00.000Z"),
+        (None, "0 * 1 1 *", "2026-01-01T23:00:00.000Z", "2027-01-01T00:00:00.000Z"),
     ]
