@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import is_dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -225,7 +225,7 @@ class _Tagging:
             )
         self._open.add(id(value))
         if isinstance(value, list):
-            tagged = [self._at(index, item, depth + 1) for index, item in enumerate(value)]
+            tagged = self._items(enumerate(value), depth + 1)
         elif isinstance(value, dict):
             tagged = self._dict(value, depth)
         else:
@@ -237,20 +237,19 @@ class _Tagging:
         if _has_plain_keys(value) and not any(
             map(_SURROGATE.search, cast("dict[str, object]", value))
         ):
-            return {key: self._at(key, item, depth + 1) for key, item in value.items()}
+            return dict(zip(value, self._items(value.items(), depth + 1), strict=True))
+        keys = [self._hashable(key, "as a key") for key in value]
         # An object, the list of pairs, and a pair: three levels.
-        return _tag(
-            "dict",
-            [
-                [self._hashable(key, "as a key"), self._at(key, item, depth + 3)]
-                for key, item in value.items()
-            ],
-        )
+        items = self._items(value.items(), depth + 3)
+        return _tag("dict", [list(pair) for pair in zip(keys, items, strict=True)])
 
-    def _at(self, key: object, item: object, depth: int) -> object:
-        self._path.append(key)
-        tagged = self._tagged(item, depth)
-        self._path.pop()
+    def _items(self, pairs: Iterable[tuple[object, object]], depth: int) -> list[object]:
+        # A loop, and one method for it: each frame at each level counts, or Python's limit comes before ours.
+        tagged: list[object] = []
+        for key, item in pairs:
+            self._path.append(key)
+            tagged.append(self._tagged(item, depth))
+            self._path.pop()
         return tagged
 
     def _hashable(self, value: object, role: str) -> object:

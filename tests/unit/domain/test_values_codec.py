@@ -294,6 +294,18 @@ def test_the_deepest_value_is_stored_and_one_level_more_is_refused() -> None:
     assert "deeper than 200 levels" in refusal(nested_list(100_000))
 
 
+def test_the_deepest_dictionary_is_too_whatever_is_in_it() -> None:
+    def nested(levels: int, inside: object) -> object:
+        for _ in range(levels):
+            inside = {"in": inside}
+        return inside
+
+    deepest = nested(MAX_VALUE_DEPTH_LEVELS, b"tagged")
+    assert decode(encode(deepest, WHERE)) == deepest
+    assert "deeper than 200 levels" in refusal(nested(MAX_VALUE_DEPTH_LEVELS + 1, b"tagged"))
+    assert "deeper than 200 levels" in refusal(nested(600, 1))
+
+
 def test_nested_tags_count_as_the_levels_that_they_take() -> None:
     value: object = 1
     for _ in range(MAX_VALUE_DEPTH_LEVELS // 3):
