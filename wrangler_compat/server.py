@@ -33,7 +33,7 @@ from emulator.errors import EngineStopped
 from wrangler_compat.inspector.app import inspector_app
 from wrangler_compat.inspector.urls import HOME as INSPECTOR
 from wrangler_compat.inspector.urls import PREFIX as INSPECTOR_PREFIX
-from wrangler_compat.rest.answers import AUTHENTICATION, INTERNAL, failure
+from wrangler_compat.rest.answers import AUTHENTICATION, INTERNAL, NO_ROUTE, failure
 from wrangler_compat.rest.binding import binding_api
 from wrangler_compat.rest.local import local_api
 from wrangler_compat.rest.local_document import PREFIX as LOCAL_PREFIX
@@ -93,6 +93,8 @@ class Server:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         assert scope["type"] == "http", "neither lifespan nor websockets are served"
+        if scope["method"] == "HEAD":
+            send = _only_the_head(send)
         with suppress(ClientDisconnect):  # it has gone before its request was whole
             await self._answer(scope, receive, send)
 
@@ -103,6 +105,8 @@ class Server:
             await self._webhooks(scope, receive, send)
             return
         refusal = self._foreign(headers)
+        if scope["method"] == "CONNECT":
+            refusal = failure(405, NO_ROUTE, "This server is no proxy.")
         if refusal is not None:
             await refusal(scope, receive, send)
             return
@@ -193,6 +197,17 @@ class Server:
         return scheme.lower() == "basic" and hmac.compare_digest(password, token.encode())
 
 
+def _only_the_head(send: Send) -> Send:
+    """End an answer with its head: what would stream the body, perhaps for ever, is told that nobody listens."""
+
+    async def send_head(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await send(message)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    return send_head
+
+
 def is_loopback(host: str) -> bool:
     """Whether a host name or address can only be this machine."""
     if host == "localhost" or host.endswith(".localhost"):
@@ -239,5 +254,6 @@ def _cross_origin(headers: Headers) -> Mapping[str, str]:
         "access-control-allow-origin": origin,
         "access-control-allow-methods": _METHODS,
         "access-control-allow-headers": wanted,
+        "access-control-expose-headers": ", ".join((wire.RUN_ID, wire.TAIL_INDEX)),
         "vary": "Origin",
     }

@@ -1,18 +1,24 @@
-"""A connection of a client: uvicorn's, but for its patience.
+"""A connection of a client: uvicorn's, but for its patience, and for what it says.
 
 uvicorn waits for ever for a request that has begun. A client that sends a byte a minute, or only opens a connection,
 would keep it and what it holds. So a request must be here, head and body, within a bound.
+
+It advises to install what it could speak WebSockets with, which nobody would listen to here. And it answers with 400
+what is no HTTP, also where an answer has begun already, and then fails.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any, ClassVar
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 REQUEST_PATIENCE_S = 60.0
+
+log = logging.getLogger("workflow_emulator")
 
 
 class PatientConnection(H11Protocol):
@@ -36,6 +42,17 @@ class PatientConnection(H11Protocol):
             self._expect()
         else:
             self._expect_no_more()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say that this is no HTTP, if that can still be said."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        if self._get_upgrade() == b"websocket":
+            log.warning("WebSockets are not emulated: a request for one is answered as any other.")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop to count."""

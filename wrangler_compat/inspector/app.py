@@ -37,7 +37,7 @@ from wrangler_compat.bodies import MAX_BODY_BYTES, read_body
 from wrangler_compat.inspector import pages
 from wrangler_compat.inspector.pages import PAGE_ROWS, Paging, Problem, Subject
 from wrangler_compat.inspector.urls import instance_url, stream_url, workflow_url
-from wrangler_compat.rest.answers import hints_of, remote_answer
+from wrangler_compat.rest.answers import hints_of, last_of_connection, remote_answer
 from wrangler_compat.rest.event_stream import (
     HEARTBEAT,
     event_stream,
@@ -358,4 +358,4 @@ async def _no_page(_: Request, error: Exception) -> Response:
 
 async def _crashed(_: Request, __: Exception) -> Response:
     text = "This page could not be made. The log of the emulator says why."
-    return _page(pages.error_page(Problem(text)), 500)
+    return last_of_connection(_page(pages.error_page(Problem(text)), 500))

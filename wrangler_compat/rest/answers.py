@@ -235,7 +235,14 @@ def allowed_methods(request: Request) -> str:
 
 async def crashed(_: Request, error: Exception) -> Response:
     """Answer what nobody expected; whoever serves the application logs it."""
-    return failure(500, INTERNAL, "workflows.api.error.internal_server", explanations=[repr(error)])
+    text = "workflows.api.error.internal_server"
+    return last_of_connection(failure(500, INTERNAL, text, explanations=[repr(error)]))
+
+
+def last_of_connection(answer: Response) -> Response:
+    """Tell the client of a crash what the server does then, or its next request would go to a connection that ends."""
+    answer.headers["connection"] = "close"
+    return answer
 
 
 _Handler = Callable[[Request, Any], Awaitable[Response]]

@@ -55,6 +55,7 @@ from wrangler_compat.rest.answers import (
     Answers,
     allowed_methods,
     api_app,
+    last_of_connection,
     line_of,
     no_route,
     path_of,
@@ -289,7 +290,8 @@ async def _no_route(request: Request, error: Exception) -> Response:
 
 
 async def _crashed(_: Request, error: Exception) -> Response:
-    return _answer(wire.Refused(wire.refusal_of(EmulatorError(repr(error)))), 500)
+    refusal = wire.refusal_of(EmulatorError(repr(error)))
+    return last_of_connection(_answer(wire.Refused(refusal), 500))
 
 
 def _answer(content: object, status: int = 200) -> Response:

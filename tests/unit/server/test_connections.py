@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 import uvicorn
+from starlette.responses import StreamingResponse
 
 from emulator.engine.engine import Engine
 from emulator.journal.memory import MemoryJournal
 from emulator.testing.clock import VirtualClock
-from tests.unit.rest.emulated import LOCAL
+from tests.unit.rest.emulated import LOCAL, REMOTE
 from wrangler_compat.bodies import MAX_BODY_BYTES
 from wrangler_compat.cli.connection import PatientConnection
+from wrangler_compat.inspector.urls import PREFIX as INSPECTOR
 from wrangler_compat.rest.operations import Operations
 from wrangler_compat.server import Access, Server
 
@@ -46,13 +48,21 @@ class Client:
 
     async def answer(self) -> tuple[int, bytes]:
         """Receive an answer: its status and body."""
-        head = await self._reader.readuntil(b"\r\n\r\n")
+        head = await self.head()
         [length] = [
             int(line.split(b":")[1])
             for line in head.lower().splitlines()
             if line.startswith(b"content-length:")
         ]
         return int(head.split()[1]), await self._reader.readexactly(length)
+
+    async def head(self) -> bytes:
+        """Receive the head of an answer."""
+        return await self._reader.readuntil(b"\r\n\r\n")
+
+    async def rest(self) -> bytes:
+        """Receive all that comes until the other side ends the connection."""
+        return await self._reader.read()
 
     async def status(self) -> int:
         """Receive the first line of an answer."""
@@ -114,12 +124,20 @@ async def listening() -> AsyncGenerator[Listening]:
 
 
 async def _slow_worker(scope: Any, receive: Any, send: Any) -> None:
+    if scope["path"] == "/endless":
+        await StreamingResponse(_endless())(scope, receive, send)
+        return
     is_over = asyncio.Event()
     asyncio.get_running_loop().call_later(2 * PATIENCE_S, is_over.set)
     await is_over.wait()
     headers = [(b"content-length", b"4")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b"late"})
+
+
+async def _endless() -> AsyncGenerator[bytes]:
+    yield b"."
+    await asyncio.Event().wait()
 
 
 @pytest.mark.parametrize(
@@ -190,3 +208,55 @@ async def test_what_is_no_http_is_refused(nonsense: bytes) -> None:
         client = await server.connect()
         client.send(nonsense)
         assert await client.status() == 400
+
+
+@pytest.mark.parametrize("path", ["/cdn-cgi/local/explorer/changes", "/endless"])
+async def test_the_head_of_a_stream_is_an_answer_that_ends(path: str) -> None:
+    async with listening() as server:
+        client = await server.connect()
+        client.send(f"HEAD {path} HTTP/1.1\r\n".encode() + HOST + b"\r\n")
+        assert b" 200 " in (await client.head()).splitlines()[0]
+        client.send(GET)
+        assert await client.answer() == (200, b'{"status":"ok"}')
+
+
+async def test_after_a_crash_the_client_is_told_that_the_connection_ends(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def crash(*_: object) -> None:
+        raise LookupError
+
+    monkeypatch.setattr(Operations, "detail", crash)
+    async with listening() as server:
+        for prefix in (LOCAL, REMOTE, f"{INSPECTOR}/workflows"):
+            client = await server.connect()
+            client.send(f"GET {prefix}/echo/instances/x HTTP/1.1\r\n".encode() + HOST + b"\r\n")
+            head = await client.head()
+            assert b" 500 " in head.splitlines()[0]
+            assert b"connection: close" in head.lower()
+            await client.rest()
+    assert "LookupError" in caplog.text
+
+
+async def test_what_is_no_http_after_a_refusal_ends_the_connection_and_is_no_crash(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with listening() as server:
+        client = await server.connect()
+        client.send(b"POST / HTTP/1.1\r\nHost: evil.example\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert (await client.answer())[0] == 403
+        client.send(b"no chunk\r\n")
+        assert await client.is_cut_off(within_s=SETTLED_S)
+    assert "Traceback" not in caplog.text
+
+
+async def test_who_wants_a_websocket_is_told_that_there_are_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with listening() as server:
+        client = await server.connect()
+        client.send(GET.strip() + b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+        assert (await client.answer())[0] == 200
+    assert [each.getMessage() for each in caplog.records] == [
+        "WebSockets are not emulated: a request for one is answered as any other."
+    ]

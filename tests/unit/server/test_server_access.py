@@ -7,6 +7,7 @@ from base64 import b64encode
 import httpx
 import pytest
 
+from bindings.wire import TAIL_INDEX
 from tests.unit.rest.emulated import LOCAL, REMOTE, emulated
 from wrangler_compat.inspector.urls import HOME, workflow_url
 from wrangler_compat.server import Access, is_loopback
@@ -99,6 +100,7 @@ async def test_a_page_of_this_machine_may_read_the_answer() -> None:
         assert answer.status_code == 200
         for response in (preflight, answer):
             assert response.headers["access-control-allow-origin"] == origin
+            assert TAIL_INDEX in response.headers["access-control-expose-headers"]
 
 
 async def test_a_preflight_allows_what_a_page_of_this_machine_asks_for() -> None:
@@ -138,6 +140,12 @@ async def test_a_method_that_is_not_there_is_refused_with_those_that_are() -> No
         assert response.status_code == 405
         assert set(response.headers["allow"].split(", ")) == {"GET", "HEAD", "POST"}
         assert "PATCH" in response.json()["errors"][0]["message"]
+
+
+async def test_it_is_no_proxy() -> None:
+    async with emulated() as server:
+        response = await server.client.request("CONNECT", "/")
+        assert (response.status_code, response.json()["success"]) == (405, False)
 
 
 async def test_a_server_for_others_takes_any_host_and_its_own_pages_only() -> None:
