@@ -107,9 +107,9 @@ def read_json(given: str, what: str) -> Any:
 def _text_of(value: str, what: str) -> str:
     try:
         if value == "-":
-            return sys.stdin.buffer.read().decode("utf-8")
+            return sys.stdin.buffer.read().decode("utf-8-sig")
         if value.startswith("@"):
-            return Path(value[1:]).read_text("utf-8")
+            return Path(value[1:]).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise click.ClickException(f"{what} cannot be read from {value}: {error}") from None
     return value

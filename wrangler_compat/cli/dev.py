@@ -14,6 +14,7 @@ import click
 from emulator.domain.http import check_api_token
 from emulator.errors import EmulatorError
 from wrangler_compat.cli.options import DevOptions
+from wrangler_compat.cli.output import is_of_output
 from wrangler_compat.cli.reporting import user_traceback
 
 FAILED = 1
@@ -100,6 +101,8 @@ def dev(
     except click.ClickException:
         raise
     except Exception as error:
+        if isinstance(error, OSError) and is_of_output(error):
+            raise
         click.echo(user_traceback(error, options.directory), err=True, nl=False)
         sys.exit(FAILED)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from emulator.errors import EmulatorError
+from wrangler_compat.cli.wording import printable
 
 
 @click.command(short_help="Print the journal of an instance.")
@@ -48,4 +49,4 @@ def export(
         raise click.ClickException(
             f'Several workflows have an instance "{instance_id}": {names}. Choose one with --workflow.'
         )
-    click.echo(to_document(found[0]))
+    click.echo(printable(to_document(found[0])))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from difflib import get_close_matches
-from io import TextIOWrapper
 from typing import Any, Final
 
 import click
+
+from wrangler_compat.cli.output import give_up_output, is_of_output, prepare_streams
 
 COMMANDS: Final = {
     "check": "wrangler_compat.cli.check:check",
@@ -27,6 +28,18 @@ COMMANDS: Final = {
 
 class _LazyGroup(click.Group):
     """Commands that are imported on demand."""
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run the command line. Click itself minds only pipes that are broken."""
+        prepare_streams()
+        try:
+            return super().main(*arguments, **options)
+        except OSError as error:
+            if not is_of_output(error):
+                raise
+            give_up_output()
+            click.echo(f"Error: The output cannot be written: {error.strerror}.", err=True)
+            sys.exit(1)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run one. Click itself takes Ctrl-C for a failure like others."""
@@ -69,10 +82,6 @@ class _LazyGroup(click.Group):
 @click.version_option(package_name="workflow-emulator")
 def main() -> None:
     """Run Cloudflare-style Workflows in plain Python: durable, offline."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            # What the terminal's encoding does not have is shown by its number.
-            stream.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

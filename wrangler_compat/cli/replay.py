@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from emulator.errors import EmulatorError
+from wrangler_compat.cli.output import is_of_output
 from wrangler_compat.cli.reporting import user_traceback
 from wrangler_compat.cli.wording import Json, pretty, printable
 
@@ -72,6 +73,8 @@ def replay(
     except EmulatorError as error:
         raise click.ClickException(error.message) from None
     except Exception as error:  # what the user's module raises when it is imported
+        if isinstance(error, OSError) and is_of_output(error):
+            raise
         click.echo(user_traceback(error, directory), err=True, nl=False)
         sys.exit(1)
     if not verdicts:

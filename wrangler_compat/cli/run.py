@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import signal
 import sys
 from contextlib import redirect_stdout
@@ -23,8 +22,10 @@ from emulator.domain.names import check_workflow_name
 from emulator.errors import EmulatorError, InvalidWorkflowName, WorkflowNotFound
 from wrangler_compat.cli.client_options import read_json
 from wrangler_compat.cli.following import INTERRUPTED
+from wrangler_compat.cli.output import is_of_output
 from wrangler_compat.cli.progress import EXIT_CODES, REST_PER_LOOK, Progress
 from wrangler_compat.cli.reporting import HeldLog, held_log, log_to_stderr, user_traceback
+from wrangler_compat.cli.stopping import leave
 from wrangler_compat.cli.wording import Json, pretty, sentences
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ def run(
 
         raise click.ClickException(sentences([error.message, *hints_of(error)])) from None
     except Exception as error:  # what the user's module raises when it is imported
+        if isinstance(error, OSError) and is_of_output(error):
+            raise
         click.echo(user_traceback(error, directory), err=True, nl=False)
         sys.exit(1)
 
@@ -197,6 +200,4 @@ def _interrupted(_: int, __: FrameType | None) -> None:
 
 def _leave(code: int) -> NoReturn:
     logging.shutdown()  # what is held, too
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    leave(code)

@@ -34,7 +34,7 @@ from emulator.timing.stall import watching
 from wrangler_compat.cli.connection import PatientConnection
 from wrangler_compat.cli.options import DevOptions
 from wrangler_compat.cli.reporting import log_to_stderr
-from wrangler_compat.cli.stopping import heed_signals
+from wrangler_compat.cli.stopping import heed_signals, leave
 from wrangler_compat.config import WorkerConfig, load_config
 from wrangler_compat.inspector.urls import HOME as INSPECTOR
 from wrangler_compat.project import (
@@ -111,8 +111,8 @@ class _Process:
             with watching(project.config.root):
                 code = await self._answer_until(stopped, project, introduction)
             if code:
-                _leave(code)  # what is still open would wait for an engine that has stopped
-        _leave(0)
+                leave(code)  # what is still open would wait for an engine that has stopped
+        leave(0)
 
     async def _answer_until(
         self, stopped: asyncio.Event, project: Project, introduction: str
@@ -144,7 +144,7 @@ class _Process:
         return 0
 
     def _heed_signals(self, loop: asyncio.AbstractEventLoop, stopped: asyncio.Event) -> None:
-        watchdog = threading.Timer(GRACE_S, _leave, (0,))
+        watchdog = threading.Timer(GRACE_S, leave, (0,))
         watchdog.daemon = True
 
         def stop(_: int, __: FrameType | None) -> None:
@@ -174,12 +174,6 @@ class _UvicornServer(uvicorn.Server):
 def _is_unforeseen(record: logging.LogRecord) -> bool:
     """Whether uvicorn tells what nobody has told yet: an answer that is broken off fails on purpose."""
     return not (record.exc_info and isinstance(record.exc_info[1], BrokenOff))
-
-
-def _leave(code: int) -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
 
 
 def _listen(options: DevOptions, config: WorkerConfig, opened: ExitStack) -> list[socket.socket]:

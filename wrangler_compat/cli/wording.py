@@ -1,22 +1,22 @@
 """How times, durations, values and errors of an instance are told in a terminal.
 
-What comes from outside (messages, names, outputs) may hold control characters; they are shown, not obeyed. All times
-are UTC, as in the API's answers, so that two people see the same.
+What comes from outside (messages, names, outputs) may hold control characters; they are shown, not obeyed. Where they
+stand in JSON, it stays JSON. All times are UTC, as in the API's answers, so that two people see the same.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
-from unicodedata import category
 
 from emulator.domain.duration import duration_text
 
 Json = dict[str, Any]
 
-_UNSAFE: Final = frozenset({"Cc", "Cs"})
+_UNSAFE: Final = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def when(instant: str) -> str:
@@ -42,7 +42,7 @@ def compact(value: object) -> str:
 
 def pretty(value: object) -> str:
     """A value as JSON on several lines, for programs and people."""
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    return printable(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def error_text(error: Json) -> str:
@@ -65,10 +65,16 @@ def sentences(texts: Iterable[str]) -> str:
 
 def printable(text: str) -> str:
     """The text with control characters and lone surrogates escaped; only line ends stay."""
-    return "".join(_escaped(each) if category(each) in _UNSAFE else each for each in text)
+    return _UNSAFE.sub(lambda found: escaped(found[0]), text)
 
 
-def _escaped(character: str) -> str:
-    if character == "\n":
-        return character
-    return character.encode("unicode_escape").decode("ascii")
+def escaped(text: str) -> str:
+    """The numbers of all characters, as Python writes them below 32, which JSON never has, and as JSON does above."""
+    return "".join(map(_escape, text))
+
+
+def _escape(character: str) -> str:
+    if character < " ":
+        return character.encode("unicode_escape").decode("ascii")
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

@@ -99,11 +99,11 @@ ECHO = """\
 echo / one
   Status    ✓ complete
   Trigger   api
-  Params    {"text": "[red]\\u001b[31m\\x9bü"}
+  Params    {"text": "[red]\\u001b[31m\\u009bü"}
   Queued    2026-01-01 00:00:00.000Z
   Start     2026-01-01 00:00:00.000Z
   End       2026-01-01 00:00:00.000Z  (0 ms)
-  Output    {"text": "[red]\\u001b[31m\\x9bü"}
+  Output    {"text": "[red]\\u001b[31m\\u009bü"}
 No steps
 """
 

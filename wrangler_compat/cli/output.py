@@ -1,0 +1,52 @@
+"""The streams of a command, as they may be: closed, full, broken off, or of an encoding that lacks characters."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import os
+import sys
+from io import TextIOWrapper
+from typing import Final, TextIO, cast
+
+from wrangler_compat.cli.wording import escaped
+
+_UNWRITABLE: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EPIPE}
+)
+_MODES: Final = {"stdin": "r", "stdout": "w", "stderr": "w"}
+
+
+def prepare_streams() -> None:
+    """Put the null device where a stream is closed, and show by its number what an encoding lacks.
+
+    Python has None for a stream that is closed, which few expect, and the first file to be opened would take its place.
+    The numbers are written as JSON does, so that a document stays one.
+    """
+    codecs.register_error(_numbered.__name__, _numbered)
+    for name, mode in _MODES.items():
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, _null_device(mode))
+        elif mode == "w" and isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors=_numbered.__name__)
+
+
+def is_of_output(error: OSError) -> bool:
+    """Whether it says that an output cannot be written. Of a file it would have the name."""
+    return error.errno in _UNWRITABLE and error.filename is None
+
+
+def give_up_output() -> None:
+    """Forget what could not be written, or Python would try it again at its end."""
+    sys.stdout = _null_device("w")
+
+
+def _numbered(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return escaped(error.object[error.start : error.end]), error.end
+
+
+def _null_device(mode: str) -> TextIO:
+    return cast("TextIO", open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123 - for good
