@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,13 +31,21 @@ def look(
         JournalUnavailable: there is no such file, it cannot be read, or another version of the emulator wrote it.
         JournalCorrupt: it is no journal, or an instance does not decode.
     """
+    return _look(path, "named", {"workflow": workflow, "id": id})
+
+
+def look_at_newest(path: Path, workflow: str | None = None) -> list[StoredInstance]:
+    """The newest instance in the journal `path`, of one workflow or of all; none if there is none. Else as `look`."""
+    return _look(path, "newest", {"workflow": workflow})
+
+
+def _look(path: Path, which: str, wanted: Mapping[str, str | None]) -> list[StoredInstance]:
     if not path.is_file():
         raise JournalUnavailable(f"There is no journal {path}: nothing has run here yet.")
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             _check(connection, path)
-            wanted = {"workflow": workflow, "id": id}
-            keys = [InstanceKey(*row) for row in connection.execute(STATEMENTS["named"], wanted)]
+            keys = [InstanceKey(*row) for row in connection.execute(STATEMENTS[which], wanted)]
             found = _asked(connection, Loading().all(keys))
             rows = connection.execute(STATEMENTS["outputs"], {"keys": to_json(keys)})
             outputs: dict[int, list[ChunkRow]] = {}

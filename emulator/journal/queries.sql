@@ -248,6 +248,13 @@ FROM instance
 WHERE (:workflow IS NULL OR workflow = :workflow) AND (:id IS NULL OR id = :id)
 ORDER BY number;
 
+-- newest
+SELECT workflow, id
+FROM instance
+WHERE :workflow IS NULL OR workflow = :workflow
+ORDER BY number DESC
+LIMIT 1;
+
 -- existing
 SELECT json_group_array(json_array(instance.workflow, instance.id))
 FROM json_each(:keys) AS named

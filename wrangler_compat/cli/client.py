@@ -16,10 +16,8 @@ import httpx
 
 from emulator.domain.http import check_api_token, encode_path
 from emulator.errors import ConfigError
+from wrangler_compat.cli.client_options import LATEST
 from wrangler_compat.cli.wording import Json, printable, sentences
-
-LATEST: Final = "latest"
-"""Stands for the id of the newest instance (as in wrangler)."""
 
 _NO_BODY: Final = object()
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -139,9 +137,11 @@ class Client:
 
     @contextmanager
     def opened(
-        self, *path: str, query: Mapping[str, object], accepted: str = "*/*"
+        self, *path: str, query: Mapping[str, object], accepted: str
     ) -> Generator[httpx.Response]:
-        """Open an answer of the binding's API, to be read piece by piece. Parameters that are None are not sent.
+        """Open an answer of the binding's API, to be read piece by piece, of the `accepted` type.
+
+        Parameters that are None are not sent.
 
         Raises:
             NotReached: no emulator answers, or it breaks off.
@@ -156,6 +156,8 @@ class Client:
         ):
             if not response.is_success:
                 raise self._refusal(response.status_code, response.read())
+            if not response.headers.get("content-type", "").startswith(accepted):
+                raise self._stranger(response.status_code)
             yield response
 
     def _refusal(self, status: int, body: bytes) -> click.ClickException:

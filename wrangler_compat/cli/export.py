@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from emulator.errors import EmulatorError
+from wrangler_compat.cli.client_options import LATEST
 from wrangler_compat.cli.wording import printable
 
 
@@ -23,19 +24,20 @@ def export(
     environment: str | None,
     persist_to: Path | None,
 ) -> None:
-    """Print the journal of the instance ID, of the project in DIRECTORY, as JSON.
+    """Print the journal of the instance ID, of the project in DIRECTORY, as JSON. `latest` is the newest instance.
 
     The journal is only read, so the emulator may be running. `workflow-emulator replay --from` takes what is printed.
     """
     from emulator.journal.archive import to_document
-    from emulator.journal.looking import look
+    from emulator.journal.looking import look, look_at_newest
     from wrangler_compat.config import load_config
     from wrangler_compat.project import journal_path
 
     try:
         config = load_config(directory, environment)
         path = journal_path(config, persist_to)
-        found = look(path, workflow, instance_id)
+        is_latest = instance_id == LATEST
+        found = look_at_newest(path, workflow) if is_latest else look(path, workflow, instance_id)
     except EmulatorError as error:
         raise click.ClickException(error.message) from None
     if not found:
@@ -43,7 +45,8 @@ def export(
         what = "" if workflow is None else f' of "{workflow}"'
         if workflow is not None and workflow not in known:
             what += f", and the project no such workflow; it has: {', '.join(known) or 'none'}"
-        raise click.ClickException(f'{path} has no instance "{instance_id}"{what}.')
+        which = "" if is_latest else f' "{instance_id}"'
+        raise click.ClickException(f"{path} has no instance{which}{what}.")
     if len(found) > 1:
         names = ", ".join(each.row.creation.workflow for each in found)
         raise click.ClickException(

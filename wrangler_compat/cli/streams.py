@@ -34,11 +34,8 @@ def list_streams(
 ) -> None:
     """List the streams of an instance of WORKFLOW: how many chunks they have, and whether more can come."""
     path = _path(Emulator(url, token), workflow, instance_id)
-    with (
-        Emulator(url, token).connect(OWN_API) as client,
-        client.opened(*path, query={}) as response,
-    ):
-        rows: list[dict[str, Any]] = json.loads(response.read())["streams"]
+    with Emulator(url, token).connect(OWN_API) as client:
+        rows: list[dict[str, Any]] = client.ask_plainly("GET", *path)["streams"]
     if as_json:
         click.echo(pretty(rows))
         return

@@ -51,8 +51,20 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
     assert url in done.stderr
 
 
-def test_something_else_that_answers_is_no_emulator(emulator: Served) -> None:
-    done = invoke("workflows", "list", "--url", f"{emulator.url}/elsewhere", url="")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("workflows", "list"),
+        ("hooks", "list"),
+        ("streams", "list", "echo", "one"),
+        ("streams", "read", "echo", "one"),
+        ("dynamic", "list"),
+    ],
+)
+def test_something_else_that_answers_is_no_emulator(
+    emulator: Served, command: tuple[str, ...]
+) -> None:
+    done = invoke(*command, "--url", f"{emulator.url}/elsewhere", url="")
     assert (done.exit_code, done.stdout) == (1, "")
     assert "is no workflow-emulator (HTTP 200)" in done.stderr
 

@@ -81,6 +81,16 @@ def test_an_exported_journal_names_its_workflow_and_its_format(recorded: tuple[P
     assert document["params"] == ORDER
 
 
+def test_the_latest_instance_is_exported_by_that_name(recorded: tuple[Path, Path]) -> None:
+    project, folder = recorded
+    for chosen in ([], ["--workflow", "orders"]):
+        exported = command("export", "latest", project, *chosen)
+        assert exported.stdout == (folder / "order-1.json").read_text()
+    none = command("export", "latest", project, "--workflow", "nope")
+    assert none.exit_code == 1
+    assert 'has no instance of "nope", and the project no such workflow' in none.stderr
+
+
 def test_unchanged_code_goes_on_from_the_projects_own_journal(recorded: tuple[Path, Path]) -> None:
     result = command("replay", recorded[0])
     assert (result.exit_code, result.stdout) == (0, "✓ orders / order-1: goes on\n")
