@@ -9,8 +9,6 @@ import sys
 from io import TextIOWrapper
 from typing import Final, TextIO, cast
 
-from wrangler_compat.cli.wording import escaped
-
 _UNWRITABLE: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EPIPE}
 )
@@ -40,6 +38,18 @@ def is_of_output(error: OSError) -> bool:
 def give_up_output() -> None:
     """Forget what could not be written, or Python would try it again at its end."""
     sys.stdout = _null_device("w")
+
+
+def escaped(text: str) -> str:
+    """The numbers of all characters, as Python writes them below 32, which JSON never has, and as JSON does above."""
+    return "".join(map(_escape, text))
+
+
+def _escape(character: str) -> str:
+    if character < " ":
+        return character.encode("unicode_escape").decode("ascii")
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def _numbered(error: UnicodeError) -> tuple[str, int]:

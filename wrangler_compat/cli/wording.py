@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from emulator.domain.duration import duration_text
+from wrangler_compat.cli.output import escaped
 
 Json = dict[str, Any]
 
@@ -66,15 +67,3 @@ def sentences(texts: Iterable[str]) -> str:
 def printable(text: str) -> str:
     """The text with control characters and lone surrogates escaped; only line ends stay."""
     return _UNSAFE.sub(lambda found: escaped(found[0]), text)
-
-
-def escaped(text: str) -> str:
-    """The numbers of all characters, as Python writes them below 32, which JSON never has, and as JSON does above."""
-    return "".join(map(_escape, text))
-
-
-def _escape(character: str) -> str:
-    if character < " ":
-        return character.encode("unicode_escape").decode("ascii")
-    units = character.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
