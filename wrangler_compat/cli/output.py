@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import codecs
-import errno
 import os
 import sys
 from io import TextIOWrapper
 from typing import Final, TextIO, cast
 
-_UNWRITABLE: Final = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EPIPE}
-)
+_WRITERS: Final = ("click.", "wrangler_compat.cli.")
 _MODES: Final = {"stdin": "r", "stdout": "w", "stderr": "w"}
 
 
@@ -31,8 +28,15 @@ def prepare_streams() -> None:
 
 
 def is_of_output(error: OSError) -> bool:
-    """Whether it says that an output cannot be written. Of a file it would have the name."""
-    return error.errno in _UNWRITABLE and error.filename is None
+    """Whether it says that an output of the command cannot be written: of a file it would have the name.
+
+    What the user's code raises is not meant: that has frames of its own.
+    """
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    raiser = "" if last is None else last.tb_frame.f_globals.get("__name__", "")
+    return error.filename is None and raiser.startswith(_WRITERS)
 
 
 def give_up_output() -> None:

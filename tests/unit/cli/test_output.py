@@ -65,6 +65,15 @@ def test_what_cannot_be_written_is_said_in_words(project: Path, arguments: tuple
     assert done.returncode == 1
 
 
+def test_a_broken_pipe_of_the_users_code_is_told_with_its_line(project: Path) -> None:
+    (project / "entry.py").write_text("raise BrokenPipeError(32, 'a database')\n")
+    for arguments in (("run", "orders"), ("dev", "--port=0"), ("replay",)):
+        done = in_shell("", *arguments, folder=project)
+        assert done.returncode == 1
+        assert b"entry.py" in done.stderr
+        assert b"a database" in done.stderr
+
+
 def test_without_an_output_nothing_is_printed(project: Path) -> None:
     done = in_shell(">&-", "run", "orders", '{"secret": 1}', folder=project)
     assert (done.returncode, b"secret" in done.stderr) == (0, False)
