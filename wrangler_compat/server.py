@@ -167,7 +167,7 @@ class Server:
             return failure(403, INTERNAL, "Pages of other sites may only link to this server.")
         if origin is not None:
             page = _host_name(origin.partition("://")[2])
-            is_own = is_loopback(page) or (not self._access.only_loopback and page == host)
+            is_own = is_loopback(page) or (not self._access.only_loopback and page == host != "")
             if not is_own:
                 return failure(
                     403,

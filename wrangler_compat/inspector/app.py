@@ -99,7 +99,7 @@ def inspector_app(operations: Operations) -> Starlette:
         ("POST", instance + "/delete", inspector.delete),
         ("POST", instance + "/{action}", inspector.act),
     ]
-    return Starlette(
+    app = Starlette(
         routes=[
             Mount("/static", _Static(directory=_STATIC)),
             *(Route(path, handler, methods=[method]) for method, path, handler in routes),
@@ -110,6 +110,8 @@ def inspector_app(operations: Operations) -> Starlette:
             Exception: _crashed,
         },
     )
+    app.router.redirect_slashes = False  # it would lead out of here: it does not know the prefix
+    return app
 
 
 class _Static(StaticFiles):

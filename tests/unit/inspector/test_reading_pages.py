@@ -177,6 +177,7 @@ async def test_an_id_with_a_slash_has_a_page() -> None:
         (workflow_url("echo") + "?page=x", 400, "page: Expected query param to be number"),
         (HOME + "nowhere", 404, "There is no such page."),
         (HOME + "static/nowhere.css", 404, "There is no such page."),
+        (HOME + "static/", 404, "There is no such page."),
     ],
 )
 async def test_what_is_not_there_is_told_on_a_page(url: str, status: int, text: str) -> None:

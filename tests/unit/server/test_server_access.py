@@ -152,7 +152,9 @@ async def test_a_server_for_others_takes_any_host_and_its_own_pages_only() -> No
     async with emulated(Access(TOKEN, only_loopback=False)) as server:
         own = {"host": "box.example:8787", "origin": "http://box.example:8787"}
         foreign = {"host": "box.example:8787", "origin": "http://evil.example"}
+        nobody = {"host": "", "origin": "null"}
         assert (await server.client.get("/cdn-cgi/health", headers=own)).status_code == 200
+        assert (await server.client.get("/cdn-cgi/health", headers=nobody)).status_code == 403
         assert (await server.client.get("/cdn-cgi/health", headers=foreign)).status_code == 403
 
 
