@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import cache
 from typing import Any, ClassVar
 
 import h11
@@ -52,7 +53,7 @@ class PatientConnection(H11Protocol):
 
     def _unsupported_upgrade_warning(self) -> None:
         if self._get_upgrade() == b"websocket":
-            log.warning("WebSockets are not emulated: a request for one is answered as any other.")
+            tell_of_websockets()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop to count."""
@@ -71,3 +72,9 @@ class PatientConnection(H11Protocol):
     def _give_up(self) -> None:
         self._deadline = None
         self.transport.close()
+
+
+@cache
+def tell_of_websockets() -> None:
+    """Say it once: who wants a WebSocket and gets none tries again and again."""
+    log.warning("WebSockets are not emulated: a request for one is answered as any other.")

@@ -17,7 +17,7 @@ from emulator.journal.memory import MemoryJournal
 from emulator.testing.clock import VirtualClock
 from tests.unit.rest.emulated import LOCAL, REMOTE
 from wrangler_compat.bodies import MAX_BODY_BYTES
-from wrangler_compat.cli.connection import PatientConnection
+from wrangler_compat.cli.connection import PatientConnection, tell_of_websockets
 from wrangler_compat.inspector.urls import PREFIX as INSPECTOR
 from wrangler_compat.rest.operations import Operations
 from wrangler_compat.server import Access, Server
@@ -250,13 +250,15 @@ async def test_what_is_no_http_after_a_refusal_ends_the_connection_and_is_no_cra
     assert "Traceback" not in caplog.text
 
 
-async def test_who_wants_a_websocket_is_told_that_there_are_none(
+async def test_who_wants_a_websocket_is_told_once_that_there_are_none(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    tell_of_websockets.cache_clear()
     async with listening() as server:
         client = await server.connect()
-        client.send(GET.strip() + b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-        assert (await client.answer())[0] == 200
+        for _ in range(2):
+            client.send(GET.strip() + b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+            assert (await client.answer())[0] == 200
     assert [each.getMessage() for each in caplog.records] == [
         "WebSockets are not emulated: a request for one is answered as any other."
     ]
