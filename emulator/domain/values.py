@@ -246,10 +246,11 @@ class _Tagging:
     def _items(self, pairs: Iterable[tuple[object, object]], depth: int) -> list[object]:
         # A loop, and one method for it: each frame at each level counts, or Python's limit comes before ours.
         tagged: list[object] = []
+        path = self._path
         for key, item in pairs:
-            self._path.append(key)
+            path.append(key)
             tagged.append(self._tagged(item, depth))
-            self._path.pop()
+            path.pop()
         return tagged
 
     def _hashable(self, value: object, role: str) -> object:
