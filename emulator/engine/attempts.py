@@ -25,12 +25,7 @@ from emulator.engine.outputs import store_output
 from emulator.engine.step_code import AttemptContext, Compensation, StepCode
 from emulator.engine.streams import Writer, Writing
 from emulator.engine.threads import call_code
-from emulator.errors import (
-    NonRetryableError,
-    ProgramLost,
-    RetryableError,
-    WorkflowTimeoutError,
-)
+from emulator.errors import ProgramLost, RetryableError, WorkflowTimeoutError
 from emulator.timing.alarm import Timers
 from emulator.timing.wheel import Timer
 
@@ -182,12 +177,6 @@ class Attempt:
             *(made.workflow, made.id, self.context.attempt, what, step, raised.failure.text),
             exc_info=traceback_of(raised.error),
         )
-        if raised.retryable and isinstance(raised.error, NonRetryableError):
-            log.warning(
-                "%s is a subclass of NonRetryableError, and does not stop the retries: as on Cloudflare, the name of the class "
-                "decides.",
-                type(raised.error).__name__,
-            )
         if isinstance(raised.error, RetryableError):
             raised = self._with_wish(raised, raised.error)
         elif self._needs_delay(raised):

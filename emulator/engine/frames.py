@@ -32,6 +32,7 @@ def traceback_of(error: BaseException) -> ExcInfo | None:
     Of a refusal of ours up to the last one, for where in the emulator it was made is of no use to the user. Of one that tells by a note what it comes from, the note. None for one of ours that no line of the user's has raised: the
     message says it all. And for one whose text no UTF-8 has: who writes the log, or sends it, would fail with it.
     """
+    _forget_earlier_raises(error)
     trace = error.__traceback__
     while trace is not None and not is_the_users(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
@@ -43,6 +44,20 @@ def traceback_of(error: BaseException) -> ExcInfo | None:
     if isinstance(error, EmulatorError):
         trace = _up_to_the_users(trace)
     return type(error), error, trace or (None if has_notes else error.__traceback__)
+
+
+def _forget_earlier_raises(error: BaseException) -> None:
+    """Cut off what the traceback has of earlier times.
+
+    Python adds to the traceback of an object that is raised again, as a mock does whose `side_effect` is one exception: each
+    attempt would show those before it, and hold what their frames hold. Each time begins where the engine has caught it.
+    """
+    link = caught = error.__traceback__
+    while caught is not None and link is not None:
+        later = link.tb_next
+        if later is not None and later.tb_frame.f_code is caught.tb_frame.f_code:
+            link.tb_next = None
+        link = link.tb_next
 
 
 def _up_to_the_users(trace: TracebackType | None) -> TracebackType | None:

@@ -304,8 +304,7 @@ class Incarnation:
 
     def invoke(self, effect: InvokeAttempt) -> None:
         """Call a step's callback, or what a test has put in its place."""
-        creation = self._state.creation
-        context = AttemptContext(effect.step, effect.attempt, effect.config, creation)
+        context = AttemptContext(effect.step, effect.attempt, effect.config, self._state.creation)
         code = self._code[effect.step]
         if effect.mocked is not None:
             code = mocked_code(code, effect.mocked)
@@ -374,6 +373,7 @@ class Incarnation:
     ) -> RunInput:
         if isinstance(raised.error, ProgramLost):
             return RunLost(self.number, raised.failure)
+        self._host.notices.raised(raised.error, raised.retryable)
         return kind(
             self.number, step, number, raised.failure, raised.retryable, raised.base_delay_ms, raised.delay_error,
             raised.retry_after_ms,

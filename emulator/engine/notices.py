@@ -10,6 +10,7 @@ from typing import Final
 
 from emulator.core.state import InstanceState
 from emulator.domain.steps import StepKey, StepKind
+from emulator.errors import NonRetryableError
 
 log = logging.getLogger("workflow_emulator")
 
@@ -57,6 +58,17 @@ class Notices:
         )
         self.divergences.append(text)
         log.warning("%s", text)
+
+    def raised(self, error: BaseException, retryable: bool) -> None:
+        """A step has failed. Say so if the class of the error looks as if it stopped the retries, and does not."""
+        kind = type(error)
+        is_meant = retryable and isinstance(error, NonRetryableError)
+        if is_meant and self._is_new(kind.__module__, kind.__qualname__):
+            log.warning(
+                "%s is a subclass of NonRetryableError, and does not stop the retries: as on Cloudflare, the name of the class "
+                "decides.",
+                kind.__name__,
+            )
 
     def _is_new(self, *words: str) -> bool:
         is_new = words not in self._said

@@ -10,8 +10,8 @@ import pytest
 
 from bindings import WorkflowStep
 from emulator.domain.values import JsDict
-from emulator.errors import WorkflowTimeoutError
-from tests.unit.bindings.project import Project, in_virtual_time
+from emulator.errors import NonRetryableError, WorkflowTimeoutError
+from tests.unit.bindings.project import AT_ONCE, Project, in_virtual_time
 
 ONCE = {"retries": {"limit": 0, "delay": 0}}
 OURS = ("emulator/", "bindings/", "asyncio/", "concurrent/")
@@ -185,6 +185,46 @@ async def test_numbers_of_a_config_that_look_like_seconds_are_told_once(
         f'Write "{meant}" if seconds are meant.'
         for name, number, meant in (("timeout", 30, "30 seconds"), ("delay", 1, "1 second"))
     ]
+
+
+@in_virtual_time
+async def test_an_exception_that_is_raised_again_shows_each_time_for_itself(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    busy = ConnectionError("the bank is busy")
+
+    async def charge() -> None:
+        raise busy
+
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        await step.do("charge", config=AT_ONCE)(charge)()
+
+    async with Project(run) as project:
+        await project.error()
+    *attempts, _ = caplog.records
+    assert len(attempts) == 3
+    for attempt in attempts:
+        assert [line.rpartition(" ")[2] for line in lines_of(attempt)] == ["charge"]
+
+
+@in_virtual_time
+async def test_a_subclass_that_does_not_stop_the_retries_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Declined(NonRetryableError):
+        pass
+
+    async def charge() -> None:
+        raise Declined("no cover")
+
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        await step.do("charge", config=AT_ONCE)(charge)()
+
+    async with Project(run) as project:
+        await project.error()
+        await project.error()
+    told = [each for each in caplog.messages if each.startswith("Declined is a subclass of")]
+    assert len(told) == 1
 
 
 @in_virtual_time
