@@ -228,6 +228,23 @@ async def test_a_subclass_that_does_not_stop_the_retries_is_told_once(
 
 
 @in_virtual_time
+async def test_a_loop_is_hinted_at_once_whatever_it_counts(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        for turn in range(1, 20):
+            await step.sleep(f"poll {turn}", turn)
+            await step.sleep("again", f"{turn} mins")
+
+    async with Project(run) as project:
+        await project.result()
+    assert [each.partition(": ")[0] for each in caplog.messages] == [
+        'step.sleep("poll 1", 1)',
+        """step.sleep("again", '1 mins')""",
+    ]
+
+
+@in_virtual_time
 async def test_numbers_of_hooks_that_look_like_seconds_are_told_without_the_token(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
