@@ -29,7 +29,7 @@ from emulator.domain.status import InstanceStatus
 from emulator.engine.arrangements import Arrangements
 from emulator.engine.engine import Engine
 from emulator.engine.rest import PARK_AFTER_MS
-from emulator.errors import ConfigError, InvalidDuration, InvalidInput
+from emulator.errors import ConfigError, EngineStopped, InvalidDuration, InvalidInput
 from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import Commit, InstanceQuery, StoredInstance
 from emulator.testing.clock import LoopClock
@@ -99,6 +99,7 @@ class TestProject:
         self._thread: LoopThread | None = None
         self._clock = LoopClock()
         self._subject: Subject | None = None
+        self._has_ended = False
         self._project: assembly.Project | None = None
         self._opened = AsyncExitStack()
         self._hosting = ExitStack()
@@ -286,6 +287,7 @@ class TestProject:
             thread.block(self._open())
         except BaseException:
             thread.stop()
+            self._subject = None  # who tries again is told again
             raise
         self._thread = thread
         self._hosting.enter_context(hosting(ProjectHost(self)))
@@ -298,6 +300,7 @@ class TestProject:
         """
         self._hosting.close()
         self._gone += self._instances()
+        self._has_ended = True
         thread, self._thread = self._thread, None
         if thread is not None:
             try:
@@ -311,6 +314,11 @@ class TestProject:
             )
 
     def _started(self) -> assembly.Project:
+        if self._has_ended:
+            raise EngineStopped(
+                "The project under test has ended, with its test or its block: so have its instances and bindings.",
+                hint="Every test has a project of its own: create there what it needs.",
+            )
         if self._subject is None:
             self.start()
         assert self._project is not None, "the project is open"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bindings import WorkflowEntrypoint
-from emulator.errors import ConfigError, InvalidInput
+from emulator.errors import ConfigError, EngineStopped, InvalidInput
 from wrangler_compat.testing import Response, TestProject, introspect_workflow_instance
+from wrangler_compat.testing.classes import project_of
 
 pytest_plugins = ["pytester"]
 
@@ -87,6 +90,42 @@ def test_an_answer_has_a_status_and_no_status_code() -> None:
 def test_what_is_no_class_of_a_workflow(workflows: TestProject, given: Any) -> None:
     with pytest.raises(ConfigError, match="cannot be tested: what is given are classes"):
         workflows.add(given)
+
+
+@classes
+async def test_what_another_test_has_left_behind(workflows: TestProject) -> None:
+    binding = workflows.env.SHORT
+    instance = await binding.create()
+    workflows.stop()
+    uses: list[Callable[[], Awaitable[object]]] = [
+        instance.status,
+        binding.create,
+        lambda: workflows.until(instance, "complete"),
+        lambda: workflows.advance("1 day"),
+    ]
+    for use in uses:
+        with pytest.raises(EngineStopped, match="The project under test has ended, with its test"):
+            await use()
+
+
+@classes
+async def test_a_project_that_was_never_used_does_not_start_after_its_test(
+    workflows: TestProject,
+) -> None:
+    workflows.stop()
+    with pytest.raises(EngineStopped, match="has ended"):
+        await workflows.env.SHORT.create()
+
+
+async def test_a_project_that_does_not_open_says_so_each_time(tmp_path: Path) -> None:
+    (tmp_path / "entry.py").write_text("raise RuntimeError('not today')\n")
+    (tmp_path / "wrangler.jsonc").write_text(
+        '{"name": "shop", "main": "entry.py", "compatibility_date": "2026-08-01"}'
+    )
+    project = TestProject(lambda: project_of(tmp_path), tmp_path)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="not today"):
+            await project.settle()
 
 
 @pytest.mark.parametrize(
