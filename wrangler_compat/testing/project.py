@@ -382,9 +382,11 @@ class TestProject:
         await reached
 
     async def _settle(self) -> None:
+        # A look that comes upon code which has moved meanwhile is followed by a second one.
+        until_parked_ms = 2 * PARK_AFTER_MS + 1
         while True:
             commits = self._journal.commits
-            await self._advance(PARK_AFTER_MS + 1)
+            await self._advance(until_parked_ms)
             if commits == self._journal.commits:
                 return
 

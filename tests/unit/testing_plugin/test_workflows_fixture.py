@@ -54,6 +54,13 @@ class Listener(WorkflowEntrypoint):
         return (await step.wait_for_event("ask", "answer", timeout="1 day"))["payload"]
 
 
+class TwiceListener(WorkflowEntrypoint):
+    async def run(self, event: Any, step: Any) -> Any:
+        first = await step.wait_for_event("ask", "answer", timeout="1 day")
+        second = await step.wait_for_event("ask again", "answer", timeout="1 day")
+        return [first["payload"], second["payload"]]
+
+
 class Careful(WorkflowEntrypoint):
     """One attempt that waits for the test, in a step of two attempts."""
 
@@ -202,6 +209,14 @@ async def test_settling_parks_everything_and_lets_no_timer_fire(workflows: TestP
     await workflows.settle()
     assert (await listener.status())["output"] == 42
     assert await status_of(sleeper) == "waiting"
+
+
+@pytest.mark.workflows(classes=[TwiceListener])
+async def test_settling_parks_what_has_just_taken_an_event(workflows: TestProject) -> None:
+    listener = await workflows.env.TWICE_LISTENER.create()
+    await listener.send_event(type="answer", payload=42)
+    await workflows.settle()
+    assert await status_of(listener) == "waiting"
 
 
 @pytest.mark.workflows(classes=[Listener])
