@@ -115,7 +115,7 @@ def code_store(binding: Workflow) -> CodeStore:
     """The code store of the project that a binding belongs to.
 
     Raises:
-        TypeError: it is the binding of another process.
+        TypeError: it is a binding from outside: of another process, or of a test.
     """
     host = engine_host(binding)
     return CodeStore(host.codes, host.time_ms)
@@ -125,11 +125,12 @@ def engine_host(binding: Workflow) -> EngineHost:
     """The engine behind a binding.
 
     Raises:
-        TypeError: it is the binding of another process.
+        TypeError: it is a binding from outside: of another process, or of a test.
     """
     host = host_of(binding)
     if not isinstance(host, EngineHost):
         raise TypeError(
-            f"{binding!r} is not a binding of this process: code is published to another one over HTTP."
+            f"{binding!r} belongs to an engine that is not here, but in another process, or in the project that a test "
+            "runs: publish code over HTTP, and wrap bindings in the Worker."
         )
     return host

@@ -3,10 +3,13 @@
 import re
 from pathlib import Path
 from textwrap import indent
+from typing import Any
 
 import pytest
 
+from bindings import WorkflowEntrypoint
 from wrangler_compat.check import TITLES, check_source
+from wrangler_compat.testing import TestProject
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "rules.md"
 SECTION = re.compile(
@@ -46,3 +49,20 @@ def test_the_first_block_breaks_the_rule_and_the_second_works(code: str) -> None
     breaks, works = BLOCK.findall(sections[code]["body"])
     assert found(breaks) == [code]
     assert found(works) == []
+
+
+class Children(WorkflowEntrypoint):
+    async def run(self, event: Any, step: Any) -> Any:
+        return event["payload"]["order"]
+
+
+async def test_a_step_goes_on_with_the_child_that_an_attempt_before_has_created(
+    workflows: TestProject,
+) -> None:
+    _, works = BLOCK.findall(sections["WF007"]["body"])
+    module: dict[str, Any] = {"__name__": "entry"}
+    exec(AROUND + indent(works, " " * 8), module)
+    workflows.add(Children, module["Documented"])
+    await workflows.env.CHILDREN.create(id="child-1", params={"order": 1})
+    parent = await workflows.env.DOCUMENTED.create(id="1")
+    await workflows.until(parent, "complete")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from bindings.dynamic import create_dynamic_workflow_entrypoint, wrap_workflow_binding
+import pytest
+
+from bindings.dynamic import code_store, create_dynamic_workflow_entrypoint, wrap_workflow_binding
 from tests.unit.dynamic.dispatcher import source
 from wrangler_compat.testing import TestProject
 from wrangler_compat.worker.entrypoint import WorkerEntrypoint
@@ -51,3 +53,11 @@ async def test_a_request_reaches_the_webhook_of_a_tenant(workflows: TestProject)
     assert (await workflows.request("POST", url, body="hello")).status == 202
     await workflows.until(instance, "complete")
     assert (await instance.status())["output"] == "hello"
+
+
+async def test_a_test_publishes_from_outside(workflows: TestProject) -> None:
+    workflows.add(TenantWorkflow, Dispatching)
+    with pytest.raises(
+        TypeError, match="or in the project that a test runs: publish code over HTTP"
+    ):
+        code_store(workflows.env.DYNAMIC_WORKFLOW)
