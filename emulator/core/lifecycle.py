@@ -110,6 +110,8 @@ def recover(decision: Decision) -> None:
         case InstanceStatus.QUEUED | InstanceStatus.RUNNING:
             attempts.fail_interrupted_attempts(decision)
             decision.effects.append(RequestSlot(waking=state.started_ms is not None))
+        case InstanceStatus.WAITING:
+            decision.wake()  # its code had timers of its own, which begin anew
         case InstanceStatus.WAITING_FOR_PAUSE:
             attempts.fail_interrupted_attempts(decision)
             attempts.pause_now(decision)

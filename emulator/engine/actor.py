@@ -122,10 +122,18 @@ class InstanceActor:
             state.modified_ms,
             state.started_ms,
             state.ended_ms,
-            self.is_waking and state.status is InstanceStatus.QUEUED,
+            self._is_waking_or_restless(),
             self._definition.expires_ms(state),
             dict(state.attributes),
         )
+
+    def _is_waking_or_restless(self) -> bool:
+        status = self.state.status
+        if status is InstanceStatus.WAITING:
+            if self._incarnation is not None:
+                return self._incarnation.moves_by_itself()
+            return self.stored_row is not None and self.stored_row.waking
+        return self.is_waking and status is InstanceStatus.QUEUED
 
     def has_new_row(self) -> bool:
         """Whether what listings show has changed since it was stored."""

@@ -60,6 +60,11 @@ class Recovery:
                 if key.workflow in self._admissions:
                     self._admissions[key.workflow].claim(key)
                     self._found.append(key)
+        # These gave up their slots, and so have none to get back.
+        number = 0
+        while found := await self._journal.restless(number, ROWS_PER_LOOK):
+            number = found[-1][1]
+            self._found.extend(key for key, _ in found if key.workflow in self._admissions)
         held = await self._journal.unfinished(self._admissions)
         if held:
             log.warning(

@@ -178,6 +178,13 @@ class MemoryJournal:
         found = [row for row in rows if row.status in _RECOVERABLE]
         return [(row.creation.key, row.number) for row in found[:limit]]
 
+    async def restless(self, after: int, limit: int) -> list[tuple[InstanceKey, int]]:
+        """Waiting instances whose code has timers of its own, in order of number."""
+        numbers = sorted(number for number in self._instances if number > after)
+        rows = (self._instances[number].row for number in numbers)
+        found = [row for row in rows if row.status is InstanceStatus.WAITING and row.waking]
+        return [(row.creation.key, row.number) for row in found[:limit]]
+
     async def unfinished(self, known: Collection[str]) -> dict[str, int]:
         """How many unfinished instances there are of each workflow that is not among the known ones."""
         rows = (instance.row for instance in self._instances.values())

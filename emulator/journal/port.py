@@ -23,8 +23,8 @@ from emulator.journal.codes import Codes
 class InstanceRow(NamedTuple):
     """The row that listings and scheduling read. `number` is the journal's own short name for an instance.
 
-    `waking` says of a queued one that it goes before those that have never run; `expires_ms` of a finished one how long
-    it is kept. `attributes` are those that its entries add up to.
+    `waking` says of a queued one that it goes before those that have never run, and of a waiting one that its code has
+    timers of its own; `expires_ms` of a finished one how long it is kept. `attributes` are those that its entries add up to.
     """
 
     number: int
@@ -265,6 +265,11 @@ class Journal(Protocol):
         """Instances that must be taken up at start, each with its number, in order of that, above `after`: running, waiting
         for pause, rolling back. (Queued ones stand in the queue, waiting ones are found by their timers, paused ones by a
         request.)"""
+        ...
+
+    async def restless(self, after: int, limit: int) -> list[tuple[InstanceKey, int]]:
+        """Waiting instances that must be taken up at start all the same, as `recoverable` gives them: their code has timers
+        of its own, of which the journal knows nothing."""
         ...
 
     async def unfinished(self, known: Collection[str]) -> dict[str, int]:

@@ -309,6 +309,14 @@ FROM (
     ORDER BY number LIMIT :limit
 );
 
+-- restless
+SELECT json_group_array(json_array(json_array(workflow, id), number))
+FROM (
+    SELECT workflow, id, number FROM instance
+    WHERE status = 'waiting' AND waking = 1 AND number > :after
+    ORDER BY number LIMIT :limit
+);
+
 -- unfinished
 WITH RECURSIVE found (workflow) AS (
     SELECT min(workflow) FROM instance

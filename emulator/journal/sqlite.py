@@ -259,6 +259,10 @@ class SqliteJournal:
         """Instances that must be taken up at start, in order of number."""
         return numbered_keys_from_json(await self._value("recoverable", after=after, limit=limit))
 
+    async def restless(self, after: int, limit: int) -> list[tuple[InstanceKey, int]]:
+        """Waiting instances whose code has timers of its own, in order of number."""
+        return numbered_keys_from_json(await self._value("restless", after=after, limit=limit))
+
     async def unfinished(self, known: Collection[str]) -> dict[str, int]:
         """How many unfinished instances there are of each workflow that is not among the known ones."""
         return from_json(

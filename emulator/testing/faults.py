@@ -189,6 +189,11 @@ class FaultyJournal:
         with self._use():
             return await self._inner.recoverable(after, limit)
 
+    async def restless(self, after: int, limit: int) -> list[tuple[InstanceKey, int]]:
+        """See `Journal`."""
+        with self._use():
+            return await self._inner.restless(after, limit)
+
     async def unfinished(self, known: Collection[str]) -> dict[str, int]:
         """See `Journal`."""
         with self._use():

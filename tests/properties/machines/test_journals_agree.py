@@ -326,6 +326,7 @@ class Journals(RuleBasedStateMachine):
             [await journal.expired(until_ms, limit) for until_ms, limit in ((9, 9), (3, 2))],
             await journal.next_expiry_ms(),
             [await journal.recoverable(after, limit) for after, limit in ((0, 9), (2, 2))],
+            [await journal.restless(after, limit) for after, limit in ((0, 9), (2, 2))],
             [await journal.due(until_ms, limit) for until_ms, limit in ((9, 99), (3, 2), (4, 99))],
             await self.timers(journal),
             [await journal.next_due_ms(after_ms) for after_ms in (0, 3, 9)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -56,6 +57,63 @@ async def test_a_timeout_around_a_wait_comes_when_it_says(limit_s: int, max_live
         began_ms = project.now_ms()
         assert await project.result() is False
         assert project.now_ms() - began_ms == limit_s * 1_000
+
+
+@pytest.mark.parametrize("rests_s", [0, 2, 20])
+@in_virtual_time
+async def test_a_timeout_begins_anew_after_a_crash(rests_s: int) -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        try:
+            async with asyncio.timeout(30):
+                return await step.create_hook(token="approval")
+        except TimeoutError:
+            return "nobody"
+
+    async with Project(run) as project:
+        instance = await project.workflow.create()
+        await pause_for(rests_s)
+        await project.crash()
+        crashed_ms = project.now_ms()
+        assert (await project.ended(instance.id))["output"] == "nobody"
+        assert project.now_ms() - crashed_ms == 30_000
+
+
+@in_virtual_time
+async def test_an_event_that_came_while_the_code_had_to_get_to_it_outlasts_a_crash() -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(30):
+                await step.sleep("long", "30 days")
+        return (await step.wait_for_event("answer", "answer", timeout="1 day")).payload
+
+    async with Project(run) as project:
+        instance = await project.workflow.create()
+        await pause_for(60)
+        await instance.send_event(type="answer", payload="yes")  # the code has left memory
+        await pause_for(1)
+        await project.crash()
+        crashed_ms = project.now_ms()
+        assert (await project.ended(instance.id))["output"] == "yes"
+        assert project.now_ms() - crashed_ms == 30_000
+
+
+@in_virtual_time
+async def test_what_only_waits_is_not_taken_up_after_a_crash() -> None:
+    begun: list[int] = []
+
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        begun.append(1)
+        async with asyncio.timeout(60):
+            await step.sleep("short", "1 second")
+        await step.wait_for_event("answer", "answer", timeout="1 day")
+
+    async with Project(run) as project:
+        await project.workflow.create()
+        await pause_for(5)
+        begun.clear()
+        await project.crash()
+        await pause_for(3_600)
+        assert begun == []
 
 
 @BOTH_MEMORIES

@@ -286,7 +286,6 @@ def test_an_interrupted_last_attempt_has_failed_the_step() -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        asleep(),
         running().when(PauseRequested()).crash(),
         running().when(asks_do("a"), RunReturned(LIVE, ONE)).crash(),
         running().when(asks_do("a"), RunRaised(LIVE, BOOM)).crash(),
@@ -296,6 +295,10 @@ def test_an_interrupted_last_attempt_has_failed_the_step() -> None:
 )
 def test_nothing_is_to_be_taken_up_of_what_rests(case: Case) -> None:
     case.when(Recovered()).then_nothing()
+
+
+def test_one_that_waits_and_is_taken_up_all_the_same_asks_for_a_slot() -> None:
+    asleep().when(Recovered()).then(RequestSlot(waking=True))
 
 
 def test_an_instance_that_an_event_has_started_is_not_taken_up_twice() -> None:
