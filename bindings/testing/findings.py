@@ -13,7 +13,8 @@ ADVICE: Final = {
     "crash-changes-result": "A step may use only the event and the results of other steps, and must not change them; "
     "what it finds out, it has to return.",
     "state-outside-steps": "What a callback changes outside itself (a list, an attribute, a global, another step's "
-    "result) is gone in a replay, because the callback is not called again. Return it from the step.",
+    "result) is gone in a replay, because the callback is not called again. Return it from the step. Timers of the code's "
+    "own around a step (asyncio.timeout, asyncio.wait_for) do the same: wait for the step beside a step.sleep.",
     "depends-on-clock": "Read the clock in a step, or use event['timestamp'].",
     "depends-on-chance": "Draw it in a step, and use the step's result.",
     "depends-on-set-order": "The order of a set differs between processes. Use sorted(…) or a list.",

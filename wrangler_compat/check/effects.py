@@ -42,7 +42,15 @@ _CREATING: Final = {"create", "create_batch", "createBatch", "delete_batch", "de
 _SENDING: Final = {"send_event", "sendEvent"}
 _STEERING: Final = {"pause", "resume", "restart", "terminate", "delete"}
 _READING: Final = {"get", "status"}
-_SLEEPING: Final = {"asyncio.sleep", "time.sleep"}
+_SLEEPING: Final = {"asyncio.sleep", "time.sleep", "anyio.sleep"}
+
+_LIMITING: Final = {
+    "asyncio.timeout",
+    "asyncio.timeout_at",
+    "asyncio.wait_for",
+    "anyio.fail_after",
+    "anyio.move_on_after",
+}
 
 
 def effects_are_in_steps(code: Code) -> Iterator[Breach]:
@@ -60,6 +68,13 @@ def _effect(code: Code, call: ast.Call, scope: Scope) -> Breach | None:
             call,
             "WF008",
             f"`{name}` does not survive a restart and begins anew on every replay; use `await step.sleep(...)`.",
+        )
+    if name in _LIMITING and not _is_unlimited(call, name):
+        return Breach(
+            call,
+            "WF008",
+            f"`{name}` begins anew on every replay, which may find the result that the code had given up; wait for the "
+            "step beside a `step.sleep(...)`, or give it a `timeout` of its own.",
         )
     if verb := _steering(code, call, scope):
         return Breach(
@@ -79,6 +94,15 @@ def _effect(code: Code, call: ast.Call, scope: Scope) -> Breach | None:
 def _is_yield(call: ast.Call) -> bool:
     """`asyncio.sleep(0)` waits for nothing."""
     return any(isinstance(argument, ast.Constant) and not argument.value for argument in call.args)
+
+
+def _is_unlimited(call: ast.Call, name: str) -> bool:
+    """`asyncio.timeout(None)` never comes."""
+    limits = call.args[1:] if name == "asyncio.wait_for" else call.args
+    limits = [*limits, *(each.value for each in call.keywords)]
+    return bool(limits) and all(
+        isinstance(each, ast.Constant) and each.value is None for each in limits
+    )
 
 
 def _steering(code: Code, call: ast.Call, scope: Scope) -> str | None:

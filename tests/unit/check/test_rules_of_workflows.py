@@ -166,6 +166,14 @@ WRONG = {
         'other = await self.env.CHILDREN.get("a")\nawait other.terminate()',
     ),
     "a blocking sleep": ("WF008", "time.sleep(5)"),
+    "a limit that is not stored": (
+        "WF008",
+        'async with asyncio.timeout(5):\n    await step.sleep("nap", "1 hour")',
+    ),
+    "a wait with a limit that is not stored": (
+        "WF008",
+        'await asyncio.wait_for(step.sleep("nap", "1 hour"), timeout=5)',
+    ),
     "a dictionary filled by a step": (
         "WF009",
         "sums = defaultdict(int)\n" + a_step('sums["a"] += 1') + "\nreturn sums",
@@ -322,6 +330,8 @@ WRONG = {
 }
 
 RIGHT = {
+    "a limit inside a step": a_step("async with asyncio.timeout(5):\n        return 1"),
+    "no limit": 'async with asyncio.timeout(None):\n    await step.sleep("nap", "1 hour")',
     "milliseconds that are meant": 'await step.sleep("a", "20 milliseconds")',
     "a retention that is computed": a_step(
         'await self.env.MAIL.create(id="a", retention={"success_retention": LIMITS["kept"]})'
