@@ -45,11 +45,15 @@ class Finding(NamedTuple):
 
 
 class Report:
-    """The findings of a simulation, each mistake once. `runs` is how many seeds have been run."""
+    """The findings of a simulation, each mistake once. `runs` is how many seeds have been run.
+
+    `failure` is what the workflow fails with where nothing disturbs it, as a text; None if it does not fail.
+    """
 
     def __init__(self, workflow: str) -> None:
         self.workflow = workflow
         self.runs = 0
+        self.failure: str | None = None
         self.findings: list[Finding] = []
         self._known: set[tuple[str, object]] = set()
 
@@ -64,8 +68,11 @@ class Report:
         return any(finding.code in codes for finding in self.findings)
 
     def __str__(self) -> str:
-        if not self.findings:
-            return f"{self.workflow}: no findings in {self.runs} runs"
         many = len(self.findings)
-        head = f"{self.workflow}: {many} finding{'s' * (many > 1)} in {self.runs} runs"
-        return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
+        lines = [
+            f"{self.workflow}: {many or 'no'} finding{'s' * (many != 1)} in {self.runs} runs",
+            *(f"  {finding}" for finding in self.findings),
+        ]
+        if self.failure is not None:
+            lines.append(f"  Undisturbed it has failed: {self.failure}")
+        return "\n".join(lines)

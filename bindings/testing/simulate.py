@@ -31,7 +31,9 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, cast
 
+from bindings.ambient import hosting
 from bindings.entrypoint import WorkflowEntrypoint, program_of
+from bindings.host import EngineHost
 from bindings.testing.comparing import (
     attempts_of,
     bare_durations,
@@ -54,11 +56,13 @@ from emulator.domain import values
 from emulator.domain.duration import looks_like_seconds
 from emulator.domain.hooks import check_token
 from emulator.domain.steps import StepKey
+from emulator.engine.engine import Engine
 from emulator.engine.frames import is_the_users
 from emulator.engine.programs import WorkflowDefinition
+from emulator.journal.memory import MemoryJournal
 from emulator.journal.port import StoredInstance
 from emulator.testing.asking import Place
-from emulator.testing.clock import EPOCH_MS
+from emulator.testing.clock import EPOCH_MS, LoopClock
 from emulator.testing.loop import VirtualLoop, run
 from emulator.testing.replay import Replay, replay
 
@@ -209,6 +213,8 @@ class _Simulation:
         at_once = (0,) * len(self._subject.events)
         with _warnings_of_the_forgotten() as forgotten:
             undisturbed = self._play(Plan(0, delays_ms=at_once), chance=0)
+            error = undisturbed.state.error
+            self._report.failure = None if error is None else error.text
             gc.collect()
             self._look_at_forgotten(forgotten)
             self._run_seeds(seeds, undisturbed)
@@ -329,7 +335,13 @@ class _Simulation:
 
         async def play() -> Replay:
             asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
-            with surroundings(lambda: now_ms, chance, order):
+            # What names no binding (`set_attributes`, `webhook.url`) means somebody, as in the run. No step is invoked, so
+            # nothing is asked of him.
+            host = EngineHost(Engine(MemoryJournal(), LoopClock(now_ms), []))
+            with (
+                hosting(host, asyncio.get_running_loop()),
+                surroundings(lambda: now_ms, chance, order),
+            ):
                 return await replay(stored, definition, now_ms=now_ms)
 
         return run(play())
