@@ -47,7 +47,8 @@ class Finding(NamedTuple):
 class Report:
     """The findings of a simulation, each mistake once. `runs` is how many seeds have been run.
 
-    `failure` is what the workflow fails with where nothing disturbs it, as a text; None if it does not fail.
+    `failure` is what the workflow fails with where nothing disturbs it, or what it waits for in vain, as a text; None if it
+    comes to its end.
     """
 
     def __init__(self, workflow: str) -> None:
@@ -74,5 +75,5 @@ class Report:
             *(f"  {finding}" for finding in self.findings),
         ]
         if self.failure is not None:
-            lines.append(f"  Undisturbed it has failed: {self.failure}")
+            lines.append(f"  Where nothing disturbs it: {self.failure}")
         return "\n".join(lines)

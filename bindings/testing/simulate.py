@@ -213,8 +213,7 @@ class _Simulation:
         at_once = (0,) * len(self._subject.events)
         with _warnings_of_the_forgotten() as forgotten:
             undisturbed = self._play(Plan(0, delays_ms=at_once), chance=0)
-            error = undisturbed.state.error
-            self._report.failure = None if error is None else error.text
+            self._report.failure = _failure(undisturbed.state)
             gc.collect()
             self._look_at_forgotten(forgotten)
             self._run_seeds(seeds, undisturbed)
@@ -353,6 +352,14 @@ _CAUSES: Final = {
     "depends-on-set-order": "replayed with its sets in another order",
     "state-outside-steps": "replayed in a new life, with the same results of all steps",
 }
+
+
+def _failure(state: InstanceState) -> str | None:
+    """What keeps a workflow from its result."""
+    if state.error is not None:
+        return state.error.text
+    waiting = next(iter(state.open), None)
+    return None if waiting is None else f'it does not end, for "{waiting.label}" waits'
 
 
 def _causes(
