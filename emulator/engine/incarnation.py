@@ -356,6 +356,7 @@ class Incarnation:
             post(step, number, verdict)
 
     def _post_verdict(self, step: StepKey, number: int, verdict: Verdict) -> None:
+        self._rest.stir()  # it may have been called because the code rests, and that goes on if it has failed
         if isinstance(verdict, Raised):
             self.outcomes.causes[step] = verdict.error
             self._host.post(self._raised(AttemptRaised, step, number, verdict))

@@ -285,3 +285,34 @@ async def test_an_instance_that_will_try_again_gives_its_slot_away() -> None:
         assert await statuses(project, "first") == ["waiting"]
         await project.ended("first")
         assert tried == ["first", "second", "first"]
+
+
+@in_virtual_time
+async def test_so_does_one_that_comes_back_to_a_step_it_had_cancelled() -> None:
+    """A race that it wins in its first life, and not after a restart from the other branch."""
+
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        if event.instanceId == "second":
+            return
+
+        @step.do("fragile", config={"retries": {"limit": 5, "delay": "1 hour"}})
+        async def fragile() -> None:
+            raise OSError
+
+        racing = {asyncio.ensure_future(fragile())}
+        racing.add(asyncio.ensure_future(step.wait_for_event("go", "go")))
+        _, losers = await asyncio.wait(racing, return_when=asyncio.FIRST_COMPLETED)
+        for loser in losers:
+            loser.cancel()
+        await step.sleep("afterwards", "10 hours")
+
+    async with Project(run, concurrency_limit=1) as project:
+        first = await project.workflow.create(id="first")
+        await project.becomes("first", "waiting")
+        await first.send_event(type="go")
+        await pause_for(2 * 3_600)
+        await first.restart(from_={"name": "go", "type": "waitForEvent"})
+        await pause_for(1)
+        await project.workflow.create(id="second")
+        await pause_for(1)
+        assert await statuses(project, "first", "second") == ["waiting", "complete"]
