@@ -164,10 +164,10 @@ def resumed(decision: Decision, item: HookResumed) -> None:
         or hook.stage(state.ended_ms) is not HookStage.LIVE
         or state.status is InstanceStatus.ROLLING_BACK
     ):
-        decision.refusal = HookNotFoundError(token="" if hook is None else hook.token)
+        decision.refusal = HookNotFoundError()
         return
     delivery_id = None if item.resume_id is None else f"resume {item.resume_id}"
-    if delivery_id is not None and delivery_id in state.deliveries:
+    if delivery_id in state.deliveries:
         before = _delivered(state, delivery_id)
         given = channel(hook.hook_id), bytes(item.payload)
         if before is not None and (before.event_type, bytes(before.payload or b"")) != given:
@@ -269,7 +269,7 @@ def _hold(decision: Decision, step: StepKey, hook: HookRequest, *, at_start: boo
 def _bind(decision: Decision, request: HookRequest) -> None:
     """`run()` opens what `create` has claimed: its retention can be longer, never shorter; the rest can be added."""
     hook = decision.state.hooks.get(request.hook_id)
-    if hook is None or not hook.at_start or hook.is_bound or decision.state.is_terminal:
+    if hook is None or not hook.at_start or hook.is_bound:
         return
     has_metadata = bytes(request.metadata) != bytes(NO_METADATA)
     if request.min_retention is None and not has_metadata and request.schema is None:
@@ -277,8 +277,7 @@ def _bind(decision: Decision, request: HookRequest) -> None:
     deadlines = [hook.retain_until_ms] if hook.retain_until_ms is not None else []
     if request.min_retention is not None:
         deadlines.append(request.min_retention.deadline_ms(decision.now_ms))
-    added = has_metadata and bytes(hook.metadata) == bytes(NO_METADATA)
-    metadata = request.metadata if added else hook.metadata
+    metadata = request.metadata if bytes(hook.metadata) == bytes(NO_METADATA) else hook.metadata
     schema = request.schema or hook.schema
     decision.record(hook.step, HookBound(max(deadlines, default=None), metadata, schema))
     decision.note_hook(hook)

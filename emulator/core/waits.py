@@ -44,7 +44,7 @@ def wait_requested(decision: Decision, request: WaitRequested) -> None:
     wait = decision.state.open.get(request.step)
     if wait is not None:
         _take_oldest(decision, wait.event_type)
-        if not wait.finished_seq and wait.due_ms is not None:
+        if wait.due_ms is not None:
             decision.arm_again(wait)
         return
     timeout_ms = request.timeout_ms

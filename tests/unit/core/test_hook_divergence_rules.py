@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from emulator.core.inputs import HookRequested, PauseRequested, Recovered, ResumeRequested
+from emulator.core.inputs import (
+    CreateRequested,
+    HookRequested,
+    PauseRequested,
+    Recovered,
+    ResumeRequested,
+)
 from emulator.domain.entries import HookCreated, WorkflowFailed
 from emulator.domain.hooks import HookRequest, HookStage, step_name
 from emulator.domain.status import InstanceStatus
 from emulator.domain.steps import StepKey, StepKind
-from tests.unit.core.test_hook_rules import opened, opens, started
-from tests.unit.core.vocabulary import LIVE, Case
+from tests.unit.core.test_hook_rules import held_by, opened, opens, started, wants
+from tests.unit.core.vocabulary import LIVE, Case, given
 
 
 def opens_another(token: str = "order:2", hook_id: str = "h9") -> HookRequested:
@@ -53,3 +59,21 @@ def test_a_replay_that_opens_the_old_hook_first_may_open_another() -> None:
 def test_a_claim_of_the_start_need_not_be_opened_before_another_hook() -> None:
     case = replayed(started()).when(opens_another())
     assert isinstance(case.last.entries[-1][1].fact, HookCreated)
+
+
+def test_a_claim_of_the_start_is_never_what_was_expected() -> None:
+    """Neither one that is opened stands for a hook that is not, nor is one that is not opened missed."""
+    request = CreateRequested(wants("h0", "order:0"))
+    for claim in ([], [opens_another("order:0", "h0")]):
+        case = replayed(given().when(request).and_slot().when(opens())).when(*claim)
+        case.when(opens_another()).then_status(InstanceStatus.ERRORED)
+        fact = case.last.entries[-1][1].fact
+        assert isinstance(fact, WorkflowFailed)
+        assert '"token order:1-1"' in fact.error.message
+
+
+def test_a_token_that_was_taken_stands_for_no_hook_that_is_missing() -> None:
+    taken = opens_another("order:7", "h7")
+    first = HookRequested(LIVE, taken.step, taken.hook, held_by("2"))
+    case = replayed(opened().when(first)).when(taken)
+    case.when(opens_another()).then_status(InstanceStatus.ERRORED)

@@ -18,6 +18,7 @@ from emulator.core.inputs import (
     PauseRequested,
     ReceiveRequested,
     Recovered,
+    RestartRequested,
     ResumeRequested,
     RunParked,
     RunRaised,
@@ -173,6 +174,13 @@ def test_opening_the_claim_adds_metadata_and_schema_once() -> None:
     case.then(ResolveStep(hook(), None, 2))
 
 
+def test_opening_the_claim_can_add_one_of_them_alone() -> None:
+    case = started().when(opens(metadata=ONE))
+    case.then(hook(), HookBound(None, ONE), ResolveStep(hook(), None, 2))
+    case = started().when(opens(schema="m:A"))
+    case.then(hook(), HookBound(None, NULL, "m:A"), ResolveStep(hook(), None, 2))
+
+
 def test_metadata_of_the_start_stays() -> None:
     request = HookRequest("h1", T, ONE)
     case = given().when(CreateRequested(request)).and_slot().when(opens(metadata=TWO, schema="m:A"))
@@ -316,6 +324,12 @@ def test_a_resume_id_of_one_hook_is_not_another_hooks() -> None:
     case.when(resumes(ONE, "r1"), resumes(ONE, "r1", "hb")).then_refused(HookResumeConflictError)
 
 
+def test_a_payload_for_a_hook_that_is_gone_is_refused() -> None:
+    """Its token was looked up before that."""
+    opened().when(RestartRequested(), resumes()).then_refused(HookNotFoundError)
+    opened().when(RunReturned(LIVE, ONE), resumes()).then_refused(HookNotFoundError)
+
+
 def test_payloads_without_a_resume_id_are_all_different() -> None:
     assert len(opened().when(resumes(), resumes()).state.mailbox) == 2
 
@@ -339,6 +353,10 @@ def test_what_has_arrived_can_be_taken_after_disposing_and_then_that_is_said() -
     error = case.state.steps[take(2)].outcome
     assert isinstance(error, Failure)
     assert (error.name, error.fields) == ("HookDisposedError", {"token": T})
+
+
+def test_giving_up_a_token_that_another_holds_changes_nothing() -> None:
+    running().when(opens(holder=held_by("2")), disposes()).then_nothing()
 
 
 def test_disposing_ends_the_waits() -> None:

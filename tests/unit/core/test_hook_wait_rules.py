@@ -50,7 +50,8 @@ def test_the_timeout_of_the_new_asking_holds(before: int | None) -> None:
 
 
 def test_a_new_asking_without_a_timeout_has_none() -> None:
-    case = cancelled(50).when(receives(again=1)).then_armed()
+    case = cancelled(50).when(receives(again=1)).then(take(1), WaitStarted(CHANNEL, 0, None, 1))
+    case.then_armed()
     case.at(50).when(TimerFired(take(1), 50)).then_nothing()
     assert case.when(resumes()).state.mailbox, "taken at rest: others may have waited longer"
 
