@@ -265,7 +265,6 @@ def restart(decision: Decision, request: RestartRequested) -> None:
     attributes: dict[str, str | None] = {**state.attributes}
     decision.cut(None if first is None else _from(state, first.start_seq))
     decision.stop_run()
-    state = decision.state
     state.life.losses = state.life.finished_at_loss = 0
     attempts.fail_interrupted_attempts(decision)
     decision.record(None, WorkflowQueued())

@@ -146,7 +146,7 @@ async def test_a_parameter_gets_the_result_of_the_step_of_its_name() -> None:
             return 3
 
         @step.do("bill")
-        async def bill(price: int, ctx: JsDict, quantity: int) -> Any:
+        async def bill(price: int, ctx: JsDict, *, quantity: int) -> Any:
             return [price * quantity, ctx.step.name]
 
         assert step.step_closures["price"] is look_up
@@ -338,6 +338,31 @@ async def test_a_failure_is_not_remembered_but_asked_for_again() -> None:
 
     async with Project(run) as project:
         assert await project.result() == [2, 2]
+
+
+@in_virtual_time
+async def test_who_waits_for_a_step_that_fails_gets_its_failure_and_tries_it_no_further() -> None:
+    tried: list[int] = []
+
+    async def run(event: JsDict, step: WorkflowStep) -> Any:
+        @step.do(config=ONCE)
+        async def fragile(ctx: JsDict) -> None:
+            tried.append(ctx.step.count)
+            await pause_for(1)
+            raise ValueError("out of stock")
+
+        @step.do("left")
+        async def left(fragile: None) -> None: ...
+
+        @step.do("right")
+        async def right(fragile: None) -> None: ...
+
+        errors = await asyncio.gather(left(), right(), return_exceptions=True)
+        return [str(error) for error in errors]
+
+    async with Project(run) as project:
+        assert await project.result() == ["out of stock", "out of stock"]
+        assert tried == [1]
 
 
 @in_virtual_time

@@ -32,8 +32,8 @@ class Bed:
         self.fired: list[tuple[str, int]] = []
         self.looks: list[Task[None]] = []
         self._journal = MemoryJournal()
-        self._timers = Timers(self.clock)
-        self.sleepers = Sleepers(self._journal, self._timers, self._fire, self.look)
+        self.timers = Timers(self.clock)
+        self.sleepers = Sleepers(self._journal, self.timers, self._fire, self.look)
 
     async def lay(self, *dues_ms: int) -> None:
         """Store an instance for each, with a timer that is due so long after the beginning."""
@@ -139,5 +139,6 @@ async def test_an_instance_that_leaves_memory_often_has_one_timer() -> None:
     state = InstanceState(made, InstanceStatus.WAITING, open={NAP: nap})
     for _ in range(50):
         bed.sleepers.take(state, frozenset({NAP}), EPOCH_MS + 10)
+    assert len(bed.timers) == 1
     await bed.at(2_000)
     assert bed.fired == [("1", 1_000)]
