@@ -50,6 +50,7 @@ from emulator.engine.step_code import (
     RollbackCode,
     StepCode,
     mocked_code,
+    told_output,
 )
 from emulator.engine.steps import StepContext
 from emulator.engine.streams import Streams, Writer, Writing
@@ -121,18 +122,10 @@ class Incarnation:
     async def _run_program(self) -> None:
         enter_run(self._made)
         creation = self._state.creation
-        event = RunEvent(
-            values.decode(creation.params),
-            creation.created_ms,
-            creation.id,
-            creation.workflow,
-            creation.schedule,
-            creation.code,
-        )
         try:
             program = self._definition.program()
             output = values.encode(
-                await program.run(event, StepContext(self)),
+                await program.run(RunEvent.of(creation), StepContext(self)),
                 "the output of run()",
                 too_large="The workflow's output is too large. Maximum allowed size is 1MiB.",
             )
@@ -327,15 +320,17 @@ class Incarnation:
         step_context = AttemptContext(
             effect.step, effect.step_attempt, effect.step_config, creation
         )
-        output = None if effect.output is None else values.decode(effect.output)
-        if isinstance(output, values.StreamedOutput):
-            output = self.output(effect.step, output)
-        told = Compensation(step_context, exception_of(effect.error), output)
+        told = Compensation(step_context, exception_of(effect.error), None)
+        code = told_output(rollback.code, partial(self._output_of, effect))
         context = AttemptContext(effect.step, effect.attempt, effect.config, creation)
-        code = self._writing.marked(context, rollback.code)
+        code = self._writing.marked(context, code)
         self._attempts[effect.step] = Attempt(
             context, code, told, self._host.timers, self._rollback_over
         )
+
+    def _output_of(self, effect: InvokeRollback) -> object:
+        output = None if effect.output is None else values.decode(effect.output)
+        return self.output(effect.step, output) if type(output) is values.StreamedOutput else output
 
     def _attempt_over(self, attempt: Attempt, verdict: Verdict) -> None:
         self._over(attempt, verdict, self._post_verdict)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from emulator.core.state import InstanceState
+from emulator.domain import values
 from emulator.domain.config import PRODUCTION_DEFAULTS, StepConfig
 from emulator.domain.cron import Cron
 from emulator.domain.failure import Failure, failure_of
@@ -33,6 +34,22 @@ class RunEvent(NamedTuple):
     workflow_name: str
     schedule: Schedule | None
     code: str | None = None
+
+    @classmethod
+    def of(cls, creation: Creation) -> RunEvent:
+        """That of an instance.
+
+        Raises:
+            JournalCorrupt: its params do not decode.
+        """
+        return cls(
+            values.decode(creation.params),
+            creation.created_ms,
+            creation.id,
+            creation.workflow,
+            creation.schedule,
+            creation.code,
+        )
 
 
 class Program(Protocol):

@@ -60,6 +60,15 @@ def mocked_code(code: StepCode, outcome: msgspec.Raw | Failure) -> StepCode:
     return StepCode(callback, delay=code.delay)
 
 
+def told_output(code: StepCode, output: Callable[[], object]) -> StepCode:
+    """The code of a rollback handler, told the step's result when it is called: one that does not decode is its failure."""
+
+    def callback(told: Compensation) -> object:
+        return code.callback(told._replace(output=output()))
+
+    return msgspec.structs.replace(code, callback=callback)
+
+
 class RollbackCode(NamedTuple):
     """The code that compensates a step, and how it is tried."""
 
