@@ -10,6 +10,7 @@ import pytest
 from bindings import WorkflowInstance, WorkflowStep
 from emulator.domain.values import JsDict
 from emulator.errors import (
+    EngineStopped,
     InstanceNotFound,
     InvalidStream,
     PayloadTooLarge,
@@ -101,6 +102,37 @@ async def test_a_reader_follows_until_the_stream_is_closed(way: Way) -> None:
             assert [chunk async for chunk in news] == []
         assert (await instance.stream_info("news")).done
         assert (await instance.status()).status in ("running", "waiting")
+
+
+@both_ways
+@in_virtual_time
+async def test_a_reader_sees_what_a_step_writes_while_that_goes_on(way: Way) -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> None:
+        writable = step.get_writable()
+
+        @step.do("count")
+        async def count() -> None:
+            for number in range(3):
+                await writable.write(number)
+                await pause_for(60)
+
+        await count()
+
+    async with Project(run) as project, way(project) as orders:
+        instance = await orders.create()
+        began_ms = project.now_ms()
+        async for number in instance.readable():
+            assert project.now_ms() - began_ms < 60_000 * number + 10_000
+
+
+@in_virtual_time
+async def test_a_reader_is_told_when_the_engine_stops() -> None:
+    async with Project(waits) as project:
+        instance = await project.workflow.create()
+        reading = asyncio.create_task(read(instance, namespace="news"))
+        await project.becomes(instance, "waiting")
+        await project.engine.close()
+        assert isinstance(await refusal_of(reading), EngineStopped)
 
 
 @both_ways
@@ -244,6 +276,19 @@ async def test_a_closed_stream_takes_nothing_and_says_so_the_same_in_a_replay() 
         assert (await project.ended(instance)).status == "complete"
         assert seen == ['The stream "default" is closed.'] * 4
         assert await read(instance) == []
+
+
+@in_virtual_time
+async def test_a_write_of_run_that_is_refused_holds_up_no_close() -> None:
+    async def run(event: JsDict, step: WorkflowStep) -> str:
+        writable = step.get_writable()
+        await writable.close()
+        error = await refusal_of(writable.write("late"))
+        await asyncio.wait_for(writable.close(), 60)
+        return str(error)
+
+    async with Project(run) as project:
+        assert await project.result() == 'The stream "default" is closed.'
 
 
 @in_virtual_time
