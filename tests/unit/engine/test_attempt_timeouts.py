@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from emulator.domain.config import RetryConfig, StepConfig
 from emulator.domain.instance import Creation
 from emulator.domain.steps import StepKey, StepKind
@@ -21,10 +23,11 @@ DONE = encode("done", "result")
 class Watched:
     """An attempt whose callback takes some seconds, and the verdict on it."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, error: Exception | None = None) -> None:
         self.clock = LoopClock()
         self.verdicts: list[Verdict] = []
         self._seconds = seconds
+        self._error = error
         self._attempt = Attempt(
             CONTEXT, StepCode(self._call), CONTEXT, Timers(self.clock), self._hear
         )
@@ -37,6 +40,8 @@ class Watched:
 
     async def _call(self, _: object) -> str:
         await pause_for(self._seconds)
+        if self._error is not None:
+            raise self._error
         return "done"
 
     def _hear(self, _: Attempt, verdict: Verdict) -> None:
@@ -49,6 +54,16 @@ async def test_an_attempt_that_takes_too_long_times_out() -> None:
     await pause_for(9.9)
     assert watched.verdicts == []
     await pause_for(0.2)
+    assert watched.is_timed_out
+
+
+@pytest.mark.parametrize("error", [None, OSError("too late")])
+@in_virtual_time
+async def test_what_comes_of_an_attempt_after_its_time_is_no_second_verdict(
+    error: Exception | None,
+) -> None:
+    watched = Watched(seconds=60, error=error)
+    await pause_for(100)
     assert watched.is_timed_out
 
 
