@@ -108,7 +108,7 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, NonRetryableError):
         return Failure(type(error).__name__, _storable(_message_of(error)))
     if isinstance(error, EmulatorError):
-        fields = {field: _text_in(error, field) for field in error.fields}
+        fields = {field: _text_in(error, field) for field in _fields_of(type(error))}
         kind = type(error).__name__
         return Failure(
             _text_in(error, "name"),
@@ -131,6 +131,12 @@ def _text_in(error: EmulatorError, attribute: str) -> str:
     return _storable(value) if isinstance(value, str) else ""
 
 
+def _fields_of(kind: type[Exception]) -> tuple[str, ...]:
+    """The fields of a class of ours. What a user's class below it calls `fields` is the user's."""
+    ours = (each for each in kind.__mro__ if each.__module__ == EmulatorError.__module__)
+    return next((each.fields for each in ours if issubclass(each, EmulatorError)), ())
+
+
 def text_of(error: BaseException) -> str:
     """What an exception says; one that cannot say it says that, in the words of Python's tracebacks."""
     try:
@@ -149,7 +155,11 @@ def exception_of(failure: Failure) -> Exception:
     kind = _KINDS.get(failure.kind or "") or _REBUILT.get(failure.name)
     if kind is None:
         return StepError(failure.message, failure.name)
-    return kind(failure.message, **failure.fields or {})
+    known = _fields_of(kind)
+    return kind(
+        failure.message,
+        **{name: text for name, text in (failure.fields or {}).items() if name in known},
+    )
 
 
 def can_be_rebuilt_as(kind: type[Exception]) -> bool:

@@ -16,6 +16,7 @@ from emulator.domain.values import JsDict
 from emulator.errors import (
     HookNotFoundError,
     NonRetryableDelayError,
+    RetryableError,
     StepError,
     WorkflowTimeoutError,
 )
@@ -59,6 +60,20 @@ class Numbered(NonRetryableError):
         self.message: Any = code
 
 
+class Form(RetryableError):
+    """A subclass that calls something else `fields`."""
+
+    def __init__(self, fields: Any) -> None:
+        super().__init__("invalid")
+        self.__dict__["fields"] = fields
+
+
+class Renamed(HookNotFoundError):
+    """A subclass that takes the name of another class, which has not its fields."""
+
+    name = "TypeError"
+
+
 class Speechless(Exception):
     """One that cannot be put into words."""
 
@@ -77,6 +92,9 @@ REBUILT = [
     (StepError("m", cast("str", 42)), StepError, "", "m"),
     (StepError("m", "\ud800"), StepError, "\ufffd", "m"),
     (HookNotFoundError("m", token=cast("str", None)), HookNotFoundError, "HookNotFoundError", "m"),
+    (Form(None), StepError, "Form", "invalid"),
+    (Form({1: "required"}), StepError, "Form", "invalid"),
+    (Renamed("r", token="t"), TypeError, "TypeError", "r"),
     (Speechless(), StepError, "Speechless", "<exception str() failed>"),
     (Declined("card"), StepError, "Declined", "card"),
     (KeyError("k"), StepError, "KeyError", "'k'"),
