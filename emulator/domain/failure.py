@@ -121,14 +121,22 @@ def failure_of(error: BaseException) -> Failure:
 
 def _message_of(error: EmulatorError) -> str:
     """Its message. A subclass of a user's may not have called our `__init__`, or have put something else there."""
-    message: object = getattr(error, "message", None)
+    message = _attribute(error, "message")
     return message if isinstance(message, str) else text_of(error)
 
 
 def _text_in(error: EmulatorError, attribute: str) -> str:
     """One of its texts; empty if user code has put something else there, or nothing."""
-    value: object = getattr(error, attribute, None)
+    value = _attribute(error, attribute)
     return _storable(value) if isinstance(value, str) else ""
+
+
+def _attribute(error: EmulatorError, name: str, default: object = None) -> object:
+    """What it has there. It may be a property of a user's, which raises anything."""
+    try:
+        return getattr(error, name, default)
+    except Exception:
+        return default
 
 
 def _fields_of(kind: type[Exception]) -> tuple[str, ...]:
@@ -175,7 +183,7 @@ def is_retryable(error: BaseException) -> bool:
     name alone; specification 15.7). A result of a type that cannot be stored will not be storable the next time, and a
     call that is out of place stays so. One that is too large may be smaller then (specification 5.15).
     """
-    if isinstance(error, EmulatorError) and not error.is_retryable:
+    if isinstance(error, EmulatorError) and not _attribute(error, "is_retryable", default=True):
         return False
     if any(kind.__module__ in _ENDERS for kind in type(error).__mro__):
         return False

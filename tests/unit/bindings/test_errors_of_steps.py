@@ -68,6 +68,18 @@ class Form(RetryableError):
         self.__dict__["fields"] = fields
 
 
+class Lazy(RetryableError):
+    """A subclass that looks up what it says when it is asked, and does not find it."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        self.answer = answer
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("message", "name", "is_retryable"):
+            return self.answer[name]
+        return super().__getattribute__(name)
+
+
 class Renamed(HookNotFoundError):
     """A subclass that takes the name of another class, which has not its fields."""
 
@@ -94,6 +106,7 @@ REBUILT = [
     (HookNotFoundError("m", token=cast("str", None)), HookNotFoundError, "HookNotFoundError", "m"),
     (Form(None), StepError, "Form", "invalid"),
     (Form({1: "required"}), StepError, "Form", "invalid"),
+    (Lazy({}), StepError, "", "{}"),
     (Renamed("r", token="t"), TypeError, "TypeError", "r"),
     (Speechless(), StepError, "Speechless", "<exception str() failed>"),
     (Declined("card"), StepError, "Declined", "card"),
