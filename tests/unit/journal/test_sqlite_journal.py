@@ -437,14 +437,16 @@ async def test_another_programs_database_is_refused_and_left_alone(path: Path) -
     assert content(path) == before
 
 
-async def test_a_damaged_file_is_refused(path: Path) -> None:
+@pytest.mark.parametrize("pages", [-1, 1], ids=["one page", "all but one"])
+async def test_a_damaged_file_is_refused(path: Path, pages: int) -> None:
     journal = SqliteJournal(path)
     await journal.open()
     await journal.commit(created())
     await commit_attempts(journal, 200)
     await journal.close()
     whole = content(path)
-    overwrite(path, whole[:4096] + b"\xa5" * (len(whole) - 4096))
+    left = whole[: 4096 * pages]
+    overwrite(path, left + b"\xa5" * (len(whole) - len(left)))
     assert "damaged" in await refusal(path, JournalCorrupt)
 
 
