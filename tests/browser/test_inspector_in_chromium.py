@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
-from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+from selenium.webdriver import ActionChains, Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
@@ -81,6 +81,29 @@ class Browser:
 
         self.becomes(clicked)
 
+    def press(self, selector: str) -> None:
+        """Press the mouse button on something, and hold it; once more if it is replaced at that very moment."""
+
+        def pressed() -> bool:
+            ActionChains(self.chrome).click_and_hold(self.find(selector)).perform()
+            return True
+
+        self.becomes(pressed)
+
+    def release(self) -> None:
+        """Let the mouse button go."""
+        ActionChains(self.chrome).release().perform()
+
+    def asks_again_when(self, happens: Callable[[], object]) -> None:
+        """Let something happen, and wait until the page has been asked for again."""
+        before = self._times_asked()
+        happens()
+        self.becomes(lambda: self._times_asked() > before)
+
+    def _times_asked(self) -> int:
+        script = "return performance.getEntriesByType('resource').length"
+        return self.chrome.execute_script(script)  # pyright: ignore[reportUnknownMemberType]
+
     def becomes(self, condition: Callable[[], bool]) -> None:
         """Wait for something to be so."""
         WebDriverWait(
@@ -141,6 +164,25 @@ def test_a_page_follows_its_instance_and_leaves_alone_what_somebody_does(
     browser.shows('"amount": 3')
     browser.becomes(lambda: browser.chrome.title == "o-1: complete")
     assert not browser.find('form[action$="/event"]').is_displayed(), "it has ended"
+    assert browser.complaints() == []
+
+
+def test_a_click_is_not_lost_when_the_page_changes_meanwhile(
+    serving: Dev, browser: Browser
+) -> None:
+    serving.post(API, {"id": "o-1"})
+    browser.open(PAGE)
+    browser.shows("1 waiting")
+
+    browser.press("h1")
+    browser.asks_again_when(lambda: serving.post(API, {"id": "o-2"}))
+    browser.release()
+    browser.shows("2 waiting")
+
+    browser.press('a[href$="/instances/o-1"]')
+    browser.asks_again_when(lambda: serving.post(API, {"id": "o-3"}))
+    browser.release()
+    browser.shows("await payment-1")
     assert browser.complaints() == []
 
 

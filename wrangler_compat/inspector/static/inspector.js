@@ -1,10 +1,13 @@
 // Keeps a page as it is now: when the emulator says that something has changed, the page is asked for again, and what is
-// live on it is replaced. What is open stays open, and nothing moves while somebody types.
+// live on it is replaced. What is open stays open, and nothing moves while somebody types, or holds a button of the mouse:
+// a click on what is replaced between its press and its release would be lost.
 
 let live = document.getElementById("live");
 let source = null;
 let asking = false;
 let askAgain = false;
+let pressed = false;
+let missed = false;
 
 function watch() {
   source = new EventSource(live.dataset.changes);
@@ -37,6 +40,10 @@ async function refresh() {
 }
 
 function show(page) {
+  if (pressed) {
+    missed = true;
+    return;
+  }
   if (live.contains(document.activeElement) && document.activeElement.matches("input, textarea")) {
     return;
   }
@@ -56,6 +63,19 @@ function show(page) {
   if (focused) {
     document.getElementById(focused)?.querySelector("summary").focus();
   }
+}
+
+document.addEventListener("pointerdown", () => {
+  pressed = true;
+});
+for (const end of ["pointerup", "pointercancel"]) {
+  document.addEventListener(end, () => {
+    pressed = false;
+    if (missed) {
+      missed = false;
+      setTimeout(refresh); // after the click that this ends
+    }
+  });
 }
 
 // A browser has few connections for a server: a page that nobody sees needs none.
