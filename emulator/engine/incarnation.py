@@ -188,14 +188,13 @@ class Incarnation:
     async def _read_output(self, label: str, first: int) -> list[ChunkRow]:
         # Like a question to the engine: the code is not at rest meanwhile, and hears of nothing else.
         self._rest.stir()
-        self.outcomes.hold()
+        release = self.hold()
         try:
             page = await self._host.streams.journal.chunks(
                 self._host.key, output_stream(label), first, PAGE_CHUNKS, PAGE_BYTES
             )
         finally:
-            self.outcomes.heard()
-            self._rest.watch()
+            release()
         return page.chunks if page is not None else []
 
     def hold(self) -> Callable[[], None]:
@@ -383,8 +382,7 @@ class Incarnation:
 
     def watch(self) -> None:
         """Look whether the code has come to rest; if it stays so, say once that it is parked."""
-        if self._is_at_rest():
-            self._rest.watch()
+        self._rest.watch()
 
     def _parked(self) -> None:
         self._host.post(RunParked(self.number))

@@ -37,7 +37,7 @@ from emulator.journal.port import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from emulator.domain.hooks import HookRecord, TokenKey
     from emulator.domain.instance import InstanceKey
@@ -173,17 +173,20 @@ class MemoryJournal:
 
     async def recoverable(self, after: int, limit: int) -> list[tuple[InstanceKey, int]]:
         """Instances that must be taken up at start, in order of number."""
-        numbers = sorted(number for number in self._instances if number > after)
-        rows = (self._instances[number].row for number in numbers)
-        found = [row for row in rows if row.status in _RECOVERABLE]
-        return [(row.creation.key, row.number) for row in found[:limit]]
+        return self._found(after, limit, lambda row: row.status in _RECOVERABLE)
 
     async def restless(self, after: int, limit: int) -> list[tuple[InstanceKey, int]]:
         """Waiting instances whose code has timers of its own, in order of number."""
+        return self._found(
+            after, limit, lambda row: row.status is InstanceStatus.WAITING and row.waking
+        )
+
+    def _found(
+        self, after: int, limit: int, wanted: Callable[[InstanceRow], bool]
+    ) -> list[tuple[InstanceKey, int]]:
         numbers = sorted(number for number in self._instances if number > after)
         rows = (self._instances[number].row for number in numbers)
-        found = [row for row in rows if row.status is InstanceStatus.WAITING and row.waking]
-        return [(row.creation.key, row.number) for row in found[:limit]]
+        return [(row.creation.key, row.number) for row in rows if wanted(row)][:limit]
 
     async def unfinished(self, known: Collection[str]) -> dict[str, int]:
         """How many unfinished instances there are of each workflow that is not among the known ones."""

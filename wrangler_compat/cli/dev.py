@@ -101,7 +101,7 @@ def dev(
     except click.ClickException:
         raise
     except Exception as error:
-        if isinstance(error, OSError) and is_of_output(error):
+        if is_of_output(error):
             raise
         click.echo(user_traceback(error, options.directory), err=True, nl=False)
         sys.exit(FAILED)

@@ -27,7 +27,7 @@ def prepare_streams() -> None:
             stream.reconfigure(errors=_numbered.__name__)
 
 
-def is_of_output(error: OSError) -> bool:
+def is_of_output(error: Exception) -> bool:
     """Whether it says that an output of the command cannot be written: of a file it would have the name.
 
     What the user's code raises is not meant: that has frames of its own.
@@ -36,7 +36,7 @@ def is_of_output(error: OSError) -> bool:
     while last is not None and last.tb_next is not None:
         last = last.tb_next
     raiser = "" if last is None else last.tb_frame.f_globals.get("__name__", "")
-    return error.filename is None and raiser.startswith(_WRITERS)
+    return isinstance(error, OSError) and error.filename is None and raiser.startswith(_WRITERS)
 
 
 def give_up_output() -> None:

@@ -73,7 +73,7 @@ def replay(
     except EmulatorError as error:
         raise click.ClickException(error.message) from None
     except Exception as error:  # what the user's module raises when it is imported
-        if isinstance(error, OSError) and is_of_output(error):
+        if is_of_output(error):
             raise
         click.echo(user_traceback(error, directory), err=True, nl=False)
         sys.exit(1)

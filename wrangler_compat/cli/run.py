@@ -87,7 +87,7 @@ def run(
 
         raise click.ClickException(sentences([error.message, *hints_of(error)])) from None
     except Exception as error:  # what the user's module raises when it is imported
-        if isinstance(error, OSError) and is_of_output(error):
+        if is_of_output(error):
             raise
         click.echo(user_traceback(error, directory), err=True, nl=False)
         sys.exit(1)
