@@ -16,8 +16,7 @@ import httpx
 
 from emulator.domain.http import check_api_token, encode_path
 from emulator.errors import ConfigError
-from wrangler_compat.cli.client_options import LATEST
-from wrangler_compat.cli.wording import Json, printable, sentences
+from wrangler_compat.cli.wording import LATEST, Json, printable, sentences
 
 _NO_BODY: Final = object()
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})

@@ -18,9 +18,6 @@ DEFAULT_URL = "http://localhost:8787"
 OWN_API = "/cdn-cgi/workflow-emulator"
 """Where what Cloudflare does not have is asked for: hooks, streams."""
 
-LATEST = "latest"
-"""Stands for the id of the newest instance (as in wrangler)."""
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

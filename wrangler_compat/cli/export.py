@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from emulator.errors import EmulatorError
-from wrangler_compat.cli.client_options import LATEST
-from wrangler_compat.cli.wording import printable
+from wrangler_compat.cli.wording import LATEST, printable
 
 
 @click.command(short_help="Print the journal of an instance.")

@@ -17,6 +17,9 @@ from wrangler_compat.cli.output import escaped
 
 Json = dict[str, Any]
 
+LATEST: Final = "latest"
+"""The word for the id of the newest instance (as in wrangler)."""
+
 _UNSAFE: Final = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
